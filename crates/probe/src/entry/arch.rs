@@ -12,18 +12,6 @@ pub(crate) use aarch64::*;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::*;
 
-/// Hides the address from LLVM, so that it is computed once and kept in a register.
-#[inline(always)]
-#[allow(clippy::pointers_in_nomem_asm_block)] // It does not look behind the pointer.
-pub(crate) fn opaque<T>(place: &T) -> &T {
-    let mut address: *const T = place;
-    // SAFETY: the address is not used.
-    unsafe {
-        core::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
-        &*address
-    }
-}
-
 /// The same word, of which LLVM knows nothing.
 #[inline(always)]
 pub(crate) fn opaque_word(mut word: u64) -> u64 {

@@ -56,6 +56,18 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         Some((leaf, (place >> (Self::CELL_BITS - BLOCK_BITS)) as usize & ((1 << WORD_BITS) - 1)))
     }
 
+    /// As [`AddressMap::known`], for an address of user space that is a multiple of 16.
+    #[inline(always)]
+    pub(crate) fn known_aligned(&self, address: u64) -> Option<(&Leaf<T>, usize)> {
+        let gibibyte = (address >> GIB_BITS) as usize % self.gibibytes.len();
+        let leaves = self.gibibytes[gibibyte].load(Ordering::Acquire);
+        // SAFETY: as in `known`.
+        let leaf = unsafe { leaves.as_ref() }?[Self::in_gibibyte(address)].load(Ordering::Acquire);
+        // SAFETY: as in `known`.
+        let leaf = unsafe { leaf.as_ref() }?;
+        Some((leaf, (address as u32 >> Self::CELL_BITS) as usize & ((1 << WORD_BITS) - 1)))
+    }
+
     /// Makes a leaf known; whether there was none before.
     ///
     /// # Safety

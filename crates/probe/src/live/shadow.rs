@@ -12,7 +12,6 @@ use heapwise_format::segment::{AllocatorKind, BlockWord, Counter, SectionKind};
 
 use super::Live;
 use super::address_map::{AddressMap, BLOCK_BITS, GIB_BITS, Leaf};
-use crate::arch::prefetch_write;
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::segment::{Segment, word32};
 use crate::session::Session;
@@ -69,8 +68,12 @@ impl Shadow {
     /// As [`Shadow::known`], for callers that have already read [`Shadow::has_min_chunk_32`].
     #[inline(always)]
     pub(crate) fn known_where<const MIN_CHUNK_32: bool>(&self, address: u64) -> Option<Cell<'_>> {
+        if MIN_CHUNK_32 {
+            // glibc ends a program that frees any other address.
+            return self.map.known_aligned(address).map(|(leaf, place)| Cell { leaf, place, half: 0 });
+        }
         // Of a multiple of 16, only the highest bit remains.
-        let half = if MIN_CHUNK_32 { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
+        let half = (address as u32) << (31 - BLOCK_BITS);
         self.map.known(address).map(|(leaf, place)| Cell { leaf, place, half })
     }
 }
@@ -95,39 +98,48 @@ impl<'a> Cell<'a> {
         &self.leaf[self.place]
     }
 
-    /// Brings the word into the cache, to be written.
+    /// The block's word and the one behind it, unless that is in another leaf.
     #[inline(always)]
-    pub(crate) fn prefetch(self) {
-        prefetch_write(self.word());
+    pub(crate) fn pair(self) -> Option<CellPair<'a>> {
+        let [word, behind] = self.leaf.get(self.place..self.place + 2)?.as_array()?;
+        Some(CellPair { word, behind, half: self.half })
     }
 
+    /// Whether another block starts in the same 32 bytes.
+    fn is_taken(self) -> bool {
+        let word = self.word().load(Ordering::Relaxed);
+        word != 0 && (word ^ self.half) & BlockWord::HALF != 0
+    }
+}
+
+/// A block's word and the one behind it: all words of a block below [`HUGE`] bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct CellPair<'a> {
+    word: &'a AtomicU32,
+    behind: &'a AtomicU32,
+    /// As in [`Cell`].
+    half: u32,
+}
+
+impl CellPair<'_> {
     #[inline(always)]
     pub(crate) fn is_empty(self) -> bool {
-        self.word().load(Ordering::Relaxed) == 0
+        self.word.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the words of a block of this size are all in this leaf, and the size needs no third
-    /// word.
+    /// Stores a block.
     #[inline(always)]
-    pub(crate) fn is_simple(self, size: u64) -> bool {
-        size < BlockWord::LARGE || self.place + 1 < self.leaf.len() && size < u64::from(HUGE)
-    }
-
-    /// Stores a block whose words are [simple](Cell::is_simple).
-    #[inline(always)]
-    pub(crate) fn put_simple(self, tally: u32, size: u64) {
-        if size >= BlockWord::LARGE
-            && let Some(behind) = self.leaf.get(self.place + 1)
-        {
-            behind.store(size as u32, Ordering::Relaxed);
+    pub(crate) fn put(self, tally: u32, size: u32) {
+        if u64::from(size) >= BlockWord::LARGE {
+            self.behind.store(size, Ordering::Relaxed);
         }
-        self.word().store(BlockWord::new(tally, size, self.half).0, Ordering::Relaxed);
+        self.word.store(BlockWord::new(tally, size.into(), self.half).0, Ordering::Relaxed);
     }
 
-    /// The block that starts here, if all of it is in this leaf and simple.
+    /// The block that starts here, if it is below [`HUGE`] bytes.
     #[inline(always)]
-    pub(crate) fn get_simple(self) -> Option<Live> {
-        let word = self.word().load(Ordering::Relaxed) ^ self.half;
+    pub(crate) fn get(self) -> Option<Live> {
+        let word = self.word.load(Ordering::Relaxed) ^ self.half;
         if word == 0 || word & BlockWord::HALF != 0 {
             return None;
         }
@@ -135,25 +147,17 @@ impl<'a> Cell<'a> {
         if word.size_code() < BlockWord::LARGE {
             return Some(Live { tally: word.tally(), size: word.size_code() });
         }
-        let size = self.leaf.get(self.place + 1)?.load(Ordering::Relaxed);
+        let size = self.behind.load(Ordering::Relaxed);
         (size != HUGE).then(|| Live { tally: word.tally(), size: size.into() })
     }
 
-    /// Removes a block of this size whose words are [simple](Cell::is_simple).
+    /// Removes a block of this size.
     #[inline(always)]
-    pub(crate) fn clear_simple(self, size: u64) {
-        if size >= BlockWord::LARGE
-            && let Some(behind) = self.leaf.get(self.place + 1)
-        {
-            behind.store(0, Ordering::Relaxed);
+    pub(crate) fn clear(self, size: u64) {
+        if size >= BlockWord::LARGE {
+            self.behind.store(0, Ordering::Relaxed);
         }
-        self.word().store(0, Ordering::Relaxed);
-    }
-
-    /// Whether another block starts in the same 32 bytes.
-    fn is_taken(self) -> bool {
-        let word = self.word().load(Ordering::Relaxed);
-        word != 0 && (word ^ self.half) & BlockWord::HALF != 0
+        self.word.store(0, Ordering::Relaxed);
     }
 }
 
@@ -233,27 +237,36 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live) -> Insertion 
         return Insertion::Taken;
     }
     let replaced = remove(session, address);
-    if cell.is_simple(block.size) {
-        cell.put_simple(block.tally, block.size);
-    } else if !put_far(session, address, cell, block) {
-        return Insertion::NoRoom;
+    match (cell.pair(), u32::try_from(block.size)) {
+        (Some(pair), Ok(size)) if size != HUGE => pair.put(block.tally, size),
+        _ if put_far(session, address, cell, block) => {}
+        _ => return Insertion::NoRoom,
     }
     replaced.map_or(Insertion::Done, Insertion::Replaced)
 }
 
-/// Stores a block whose size is in another leaf, or in several words.
+/// Words behind that of a block, for its size.
+fn size_words(size: u64) -> u64 {
+    match size {
+        0..BlockWord::LARGE => 0,
+        _ if size < HUGE.into() => 1,
+        _ => 3,
+    }
+}
+
+/// Stores a block at the end of a leaf, or one whose size is in several words.
 #[cold]
 fn put_far(session: &Session, address: u64, cell: Cell<'_>, block: Live) -> bool {
-    let word = |number: u64| self::cell(session, address + number * WORD_SPAN).map(Cell::word);
-    let Some(behind) = word(1) else { return false };
-    match u32::try_from(block.size) {
-        Ok(size) if size != HUGE => behind.store(size, Ordering::Relaxed),
-        _ => {
-            let (Some(low), Some(high)) = (word(2), word(3)) else { return false };
-            low.store(block.size as u32, Ordering::Relaxed);
-            high.store((block.size >> 32) as u32, Ordering::Relaxed);
-            behind.store(HUGE, Ordering::Relaxed);
-        }
+    let mut words = [None; 3];
+    let needed = words.get_mut(..size_words(block.size) as usize).unwrap_or_default();
+    for (number, word) in (1..).zip(needed) {
+        let Some(found) = self::cell(session, address + number * WORD_SPAN) else { return false };
+        *word = Some(found.word());
+    }
+    let small = if words[1].is_some() { HUGE } else { block.size as u32 };
+    let values = [small, block.size as u32, (block.size >> 32) as u32];
+    for (word, value) in words.iter().flatten().zip(values) {
+        word.store(value, Ordering::Relaxed);
     }
     cell.word().store(BlockWord::new(block.tally, block.size, cell.half).0, Ordering::Relaxed);
     true
@@ -262,7 +275,7 @@ fn put_far(session: &Session, address: u64, cell: Cell<'_>, block: Live) -> bool
 /// The block at an address.
 pub(crate) fn get(session: &Session, address: u64) -> Option<Live> {
     let cell = known(session, address)?;
-    cell.get_simple().or_else(|| get_far(session, address, cell))
+    cell.pair().and_then(CellPair::get).or_else(|| get_far(session, address, cell))
 }
 
 #[cold]
@@ -273,9 +286,12 @@ fn get_far(session: &Session, address: u64, cell: Cell<'_>) -> Option<Live> {
         return None;
     }
     let behind = |number: u64| known(session, address + number * WORD_SPAN).map(load);
-    let size = match behind(1)? {
-        HUGE => u64::from(behind(2)?) | u64::from(behind(3)?) << 32,
-        size => size.into(),
+    let size = match word.size_code() {
+        BlockWord::LARGE => match behind(1)? {
+            HUGE => u64::from(behind(2)?) | u64::from(behind(3)?) << 32,
+            size => size.into(),
+        },
+        size => size,
     };
     Some(Live { tally: word.tally(), size })
 }
@@ -289,15 +305,12 @@ pub(crate) fn remove(session: &Session, address: u64) -> Option<Live> {
 
 /// Clears the words of a block: small blocks may start where a larger one had its size.
 fn clear(session: &Session, address: u64, cell: Cell<'_>, size: u64) {
-    if !cell.is_simple(size) {
-        let words = if size < HUGE.into() { 1 } else { 3 };
-        for number in 1..=words {
-            if let Some(behind) = known(session, address + number * WORD_SPAN) {
-                behind.word().store(0, Ordering::Relaxed);
-            }
+    for number in 1..=size_words(size) {
+        if let Some(behind) = known(session, address + number * WORD_SPAN) {
+            behind.word().store(0, Ordering::Relaxed);
         }
     }
-    cell.clear_simple(size);
+    cell.word().store(0, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -350,7 +363,7 @@ mod tests {
             assert_eq!(insert(session, first, block(5, 16)), Insertion::Done);
             assert_eq!(insert(session, second, block(6, 16)), Insertion::Taken);
             assert_eq!(remove(session, second), None);
-            assert!(known(session, second).is_some_and(|cell| cell.get_simple().is_none()));
+            assert!(get(session, second).is_none());
             assert_eq!(remove(session, first), Some(block(5, 16)));
             assert_eq!(insert(session, second, block(6, 16)), Insertion::Done);
             assert_eq!((remove(session, first), remove(session, second)), (None, Some(block(6, 16))));

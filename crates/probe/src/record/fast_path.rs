@@ -11,8 +11,9 @@ use core::ptr::null_mut;
 
 use heapwise_format::event::Block;
 
-use super::usable::{Family, Source, measured};
+use super::usable::{Family, Regular, Source, measured};
 use super::{Pointer, releasing};
+use crate::arch::prefetch_write;
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 #[cfg(target_arch = "x86_64")]
@@ -20,13 +21,13 @@ use crate::hooks::entry_points::Call;
 use crate::inside::{Fast, enter, fast};
 use crate::live::{self, alloc_times};
 use crate::session::Session;
-use crate::sites::tallies::Amount;
+use crate::sites::tallies::{Amount, TallyRef};
+use crate::threads::State;
 use crate::unwind::Entry;
 use crate::{log, runtimes};
 
-/// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow
-/// path.
-type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> bool;
+/// After an allocation: block, size, and the [`Entry`] in pieces.
+type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> Counted;
 /// Before a free: block and caller. Returns what is to be freed.
 type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 
@@ -51,10 +52,7 @@ pub(crate) fn choose(session: &Session, activity: Activity) {
 }
 
 fn functions<const LOG: bool, const MIN_CHUNK_32: bool>() -> (Allocated, Releasing) {
-    let allocated: Allocated = match runtimes::are_present() {
-        true => allocated::<LOG, MIN_CHUNK_32, true>,
-        false => allocated::<LOG, MIN_CHUNK_32, false>,
-    };
+    let allocated = if runtimes::are_present() { decline } else { allocated::<LOG, MIN_CHUNK_32> };
     (allocated, freed::<LOG, MIN_CHUNK_32>)
 }
 
@@ -62,7 +60,22 @@ fn functions<const LOG: bool, const MIN_CHUNK_32: bool>() -> (Allocated, Releasi
 pub(super) fn allocate(block: Pointer, size: usize, entry: &Entry) -> bool {
     // SAFETY: only functions of this type are stored there.
     let allocated: Allocated = unsafe { core::mem::transmute(ON_ALLOCATED.load(Ordering::Relaxed)) };
-    allocated(block, size, entry.pc, entry.sp, entry.fp)
+    finish(allocated(block, size, entry.pc, entry.sp, entry.fp), block, size, entry)
+}
+
+/// Does what a fast path has left of an allocation; false: the event is for the slow path.
+#[inline(always)]
+pub(super) fn finish(done: Counted, block: Pointer, size: usize, entry: &Entry) -> bool {
+    match done {
+        Counted::Done => true,
+        Counted::FlushDue => {
+            flush(block);
+            true
+        }
+        Counted::Uncached => false,
+        // With a runtime, no native stack leads to a tally.
+        Counted::Declined => runtimes::are_present() && allocate_from(Source::LINKED, block, size, entry),
+    }
 }
 
 /// Counts a free before it happens, in the mode in force.
@@ -77,27 +90,35 @@ pub(super) fn is_over_glibc() -> bool {
     fast(|fast| Some(fast.session.live.shadow.has_min_chunk_32())).unwrap_or(false)
 }
 
-/// As [`allocate`], of a family other than the linked one.
+/// Counts an allocation of any family and with any cached stack; false: the event is for the slow
+/// path.
 pub(super) fn allocate_from(source: Source, block: Pointer, size: usize, entry: &Entry) -> bool {
     let (address, size, entry) = (block as u64, size as u64, *entry);
-    let Source { family, is_measured } = source;
+    let (block, Source { family, is_measured }) = (NewBlock { address, size, source }, source);
     let usable = if is_measured && address != 0 { measured(address, size, family) } else { None };
-    let done = fast(|fast| match (fast.session.control.activity(), runtimes::are_present()) {
+    let done = fast(|fast| {
         // Not regular.
-        _ if usable.is_some_and(|usable| fast.session.slack.known(size, family) != Some(usable - size)) => {
-            None
+        if usable.is_some_and(|usable| fast.session.slack.known(size, family) != Some(usable - size)) {
+            return None;
         }
-        (Activity::Exact, true) => count_alloc::<false, false, true>(fast, address, size, entry, source),
-        (Activity::Exact, false) => count_alloc::<false, false, false>(fast, address, size, entry, source),
-        (Activity::Log, true) => count_alloc::<true, false, true>(fast, address, size, entry, source),
-        (Activity::Log, false) => count_alloc::<true, false, false>(fast, address, size, entry, source),
-        (Activity::Idle | Activity::Sampling, _) => None,
+        let Fast { session, .. } = &fast;
+        let is_log = session.control.activity() == Activity::Log;
+        let min_chunk_32 = family == Family::LINKED && session.live.shadow.has_min_chunk_32();
+        match (is_log, min_chunk_32, runtimes::are_present()) {
+            (false, false, false) => count_any::<false, false, false>(fast, block, entry),
+            (false, false, true) => count_any::<false, false, true>(fast, block, entry),
+            (false, true, false) => count_any::<false, true, false>(fast, block, entry),
+            (false, true, true) => count_any::<false, true, true>(fast, block, entry),
+            (true, false, false) => count_any::<true, false, false>(fast, block, entry),
+            (true, false, true) => count_any::<true, false, true>(fast, block, entry),
+            (true, true, false) => count_any::<true, true, false>(fast, block, entry),
+            (true, true, true) => count_any::<true, true, true>(fast, block, entry),
+        }
     });
-    match done {
-        Some(false) => true,
-        Some(true) => flush_after_alloc(),
-        None => false,
+    if done == Some(true) {
+        flush(null_mut());
     }
+    done.is_some()
 }
 
 /// Counts a free before it happens, of a family other than the linked one; false: the event is for
@@ -114,19 +135,34 @@ pub(super) fn release_from(family: Family, block: Pointer, caller: u64) -> bool 
     done.is_some()
 }
 
-/// What became of an event of exact mode, for stubs that save registers only for what follows.
-#[cfg(target_arch = "x86_64")]
+/// A block that was just allocated.
+#[derive(Clone, Copy)]
+struct NewBlock {
+    address: u64,
+    size: u64,
+    source: Source,
+}
+
+impl NewBlock {
+    #[inline(always)]
+    fn linked(address: u64, size: u64) -> Self {
+        Self { address, size, source: Source::LINKED }
+    }
+}
+
+/// What became of an event, for stubs that save registers only for what follows.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Nothing was counted: the event is for the slow path.
+    /// Nothing was counted: the event is for another path.
     Declined = 0,
     Done = 1,
     /// It is counted, and the thread's sums are to be flushed.
     FlushDue = 2,
+    /// As [`Declined`](Self::Declined): the stack cache does not have the stack.
+    Uncached = 3,
 }
 
-#[cfg(target_arch = "x86_64")]
 impl Counted {
     #[inline(always)]
     fn of(done: Option<bool>) -> Self {
@@ -148,16 +184,15 @@ pub(crate) extern "C" fn allocate_exact(
     fp: u64,
     call: &Call,
 ) -> Counted {
-    let (address, entry) = (block as u64, Entry { pc, sp, fp });
-    let source = call.source(size);
-    let size = size as u64;
+    let (source, entry) = (call.source(size), Entry { pc, sp, fp });
+    let block = NewBlock { address: block as u64, size: size as u64, source };
     Counted::of(fast(|fast| match fast.session.control.activity() {
         // Frames of the runtime belong to the stack.
         _ if source.is_measured || runtimes::are_present() => None,
         Activity::Exact if fast.session.live.shadow.has_min_chunk_32() => {
-            count_alloc::<false, true, false>(fast, address, size, entry, source)
+            count_any::<false, true, false>(fast, block, entry)
         }
-        Activity::Exact => count_alloc::<false, false, false>(fast, address, size, entry, source),
+        Activity::Exact => count_any::<false, false, false>(fast, block, entry),
         Activity::Idle | Activity::Sampling | Activity::Log => None,
     }))
 }
@@ -175,70 +210,139 @@ pub(crate) extern "C" fn release_exact(block: Pointer, caller: u64, call: &Call)
     }))
 }
 
-extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> bool {
-    false
+extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> Counted {
+    Counted::Declined
 }
 
-/// With events, or without; over an allocator with chunks of 32 bytes at least, or any; with frames
-/// of a language runtime in the stack, or without.
-extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
+/// With events, or without; over an allocator with chunks of 32 bytes at least, or any. What calls
+/// a function is elsewhere, so that it needs no registers of its caller.
+extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     block: Pointer,
     size: usize,
     pc: u64,
     sp: u64,
     fp: u64,
-) -> bool {
-    let entry = Entry { pc, sp, fp };
-    let (address, size, source) = (block as u64, size as u64, Source::LINKED);
-    let done = fast(|fast| count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(fast, address, size, entry, source));
+) -> Counted {
+    let done = fast(|Fast { session, state }| {
+        let Some(stack) = state.stacks.find_first(Entry { pc, sp, fp }) else {
+            return Some(Counted::Uncached);
+        };
+        let (tally, block) = (*stack.cached_tally(), NewBlock::linked(block as u64, size as u64));
+        let of_size = |size| tally.of_size(size);
+        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32>(session, state, of_size, block)))
+    });
     match done {
-        Some(false) => true,
-        Some(true) => flush_after_alloc(),
-        None => false,
+        Some(Counted::Uncached) => allocated_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
+        Some(counted) => counted,
+        None => Counted::Declined,
     }
+}
+
+/// As [`allocated`], of a stack that is not the only one with its registers and places.
+#[inline(never)]
+extern "C" fn allocated_further<const LOG: bool, const MIN_CHUNK_32: bool>(
+    block: Pointer,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+) -> Counted {
+    let done = fast(|Fast { session, state }| {
+        let Some(stack) = state.stacks.find_further(Entry { pc, sp, fp }) else {
+            return Some(Counted::Uncached);
+        };
+        let (tally, block) = (*stack.cached_tally(), NewBlock::linked(block as u64, size as u64));
+        let of_size = |size| tally.of_size(size);
+        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32>(session, state, of_size, block)))
+    });
+    done.unwrap_or(Counted::Declined)
+}
+
+/// Counts an allocation whose stack the slow path has captured; false: all of it is for the slow
+/// path.
+pub(super) fn count_captured(
+    session: &Session,
+    state: &mut State,
+    tally: TallyRef,
+    address: u64,
+    size: u64,
+) -> bool {
+    // Arenas of a runtime have smaller chunks.
+    if !state.is_fast(session) || runtimes::have_arenas() && !live::is_large(size) {
+        return false;
+    }
+    tally.widen_sizes(session, size);
+    let is_log = session.control.activity() == Activity::Log;
+    let (of_any_size, block) = (|_| Some(tally), NewBlock::linked(address, size));
+    let done = match (is_log, session.live.shadow.has_min_chunk_32()) {
+        (false, true) => count_alloc::<false, true>(session, state, of_any_size, block),
+        (false, false) => count_alloc::<false, false>(session, state, of_any_size, block),
+        (true, true) => count_alloc::<true, true>(session, state, of_any_size, block),
+        (true, false) => count_alloc::<true, false>(session, state, of_any_size, block),
+    };
+    if done == Some(true) {
+        state.flush_live(session);
+    }
+    done.is_some()
+}
+
+/// Counts an allocation with any cached stack, with frames of a language runtime in it, or without.
+#[inline(always)]
+fn count_any<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
+    fast: Fast<'_>,
+    block: NewBlock,
+    entry: Entry,
+) -> Option<bool> {
+    let Fast { session, state } = fast;
+    // Arenas of a runtime have smaller chunks.
+    if WOVEN && runtimes::have_arenas() && !live::is_large(block.size) {
+        return None;
+    }
+    let native = state.stacks.find(entry)?;
+    let tally = match WOVEN {
+        true => *runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?,
+        false => *native.cached_tally(),
+    };
+    count_alloc::<LOG, MIN_CHUNK_32>(session, state, |size| tally.of_size(size), block)
 }
 
 /// Counts an allocation; returns whether the thread's sums are to be flushed. `None`: nothing was
 /// counted.
 #[inline(always)]
-fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
-    fast: Fast<'_>,
-    address: u64,
-    size: u64,
-    entry: Entry,
-    source: Source,
+fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
+    session: &Session,
+    state: &mut State,
+    tally_of_size: impl FnOnce(u32) -> Option<TallyRef>,
+    block: NewBlock,
 ) -> Option<bool> {
-    let Fast { session, state } = fast;
-    // Arenas of a runtime have smaller chunks.
-    if (!MIN_CHUNK_32 || WOVEN && runtimes::have_arenas()) && !live::is_large(size) {
+    let NewBlock { address, size, source } = block;
+    if !MIN_CHUNK_32 && !live::is_large(size) {
         return None;
     }
-    let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
-    cell.prefetch();
-    let native = state.stacks.find(entry)?;
-    let tally = match WOVEN {
-        true => runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?.of_size(size)?,
-        false => native.tally_of_size(size)?,
-    };
-    let amount = Amount { size, slack: session.slack.known_of_new(size, source)? };
-    if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() || !cell.is_simple(size) {
+    let Regular { slack, class } = session.slack.regular_of_new(size, source)?;
+    // Regular blocks are small.
+    let tally = tally_of_size(size as u32)?;
+    let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?.pair()?;
+    if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() {
         return None;
     }
     let time_slot = if LOG { Some(session.live.alloc_times.known(address)?) } else { None };
     if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
-    tally.counts.add_own_alloc(amount);
-    cell.put_simple(tally.number, size);
+    tally.counts.add_own_alloc(Amount { size, slack });
+    cell.put(tally.number, size as u32);
     if let Some(slot) = time_slot {
         let block = Block { tally: tally.number, size, by_realloc: false };
         slot.set(log::alloc_ready(&mut state.log, address, block));
     }
-    state.histogram().add_own_alloc(size);
+    state.histogram().add_own_alloc(class, size);
     Some(state.add_allocated(size))
 }
 
 extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, caller: u64) -> Pointer {
+    // The real function reads it: without this, only after all misses of the index.
+    prefetch_write(block.wrapping_byte_sub(16));
     let done = fast(|fast| count_free::<LOG, MIN_CHUNK_32>(fast, block as u64, caller, Family::LINKED));
     match done {
         Some(false) => block,
@@ -259,10 +363,10 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     if !state.is_known_outside(caller) {
         return None;
     }
-    let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
-    let live = cell.get_simple()?;
+    let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?.pair()?;
+    let live = cell.get()?;
     let counts = state.tally_of_free(live.tally)?;
-    let amount = Amount { size: live.size, slack: session.slack.known(live.size, family)? };
+    let Regular { slack, class } = session.slack.regular(live.size, family)?;
     if !counts.is_current(session.peak.now()) {
         return None;
     }
@@ -270,13 +374,13 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
-    cell.clear_simple(live.size);
-    counts.add_own_free(amount);
+    cell.clear(live.size);
+    counts.add_own_free(Amount { size: live.size, slack });
     if let Some(slot) = time_slot {
         log::free_ready(&mut state.log, address, live, slot.get());
         slot.set(alloc_times::AllocTime::UNKNOWN);
     }
-    state.histogram().add_own_free(live.size);
+    state.histogram().add_own_free(class, live.size);
     Some(state.add_freed(address, live.size))
 }
 
@@ -290,12 +394,4 @@ pub(crate) extern "C" fn flush(block: Pointer) -> Pointer {
         state.flush_live(session);
     }
     black_box(block)
-}
-
-/// As [`flush`], after an allocation.
-#[cold]
-#[inline(never)]
-extern "C" fn flush_after_alloc() -> bool {
-    flush(null_mut());
-    black_box(true)
 }

@@ -17,9 +17,10 @@ use core::ffi::c_void;
 
 use heapwise_format::segment::Counter;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use fast_path::{Counted, allocate_exact, flush, release_exact};
+pub(crate) use fast_path::Counted;
 pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_path};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use fast_path::{allocate_exact, flush, release_exact};
 pub(crate) use resize::{Resizing, resized};
 
 use crate::arch::words;
@@ -43,18 +44,31 @@ pub(crate) struct Block {
     /// Allocated by `realloc`: the bytes that it added to the old block.
     grown: Option<u64>,
     pub(crate) source: Source,
+    /// The stack cache is known not to have its stack.
+    is_uncached: bool,
 }
 
 impl Block {
     fn new(block: Pointer, size: usize, source: Source) -> Block {
-        Block { address: block as u64, size: size as u64, grown: None, source }
+        Block { address: block as u64, size: size as u64, grown: None, source, is_uncached: false }
     }
 }
 
-/// After an allocation that the fast path declined: called by the stubs with the real function's
-/// result, which it returns.
-pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Pointer {
-    record(&Block::new(block, size, Source::LINKED), &Entry { pc, sp, fp });
+/// After an allocation that the fast path of the stubs did not do with: called by the stubs with the
+/// real function's result, which it returns.
+pub(crate) extern "C" fn recorded(
+    block: Pointer,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+    done: Counted,
+) -> Pointer {
+    let entry = Entry { pc, sp, fp };
+    if !fast_path::finish(done, block, size, &entry) {
+        let is_uncached = done == Counted::Uncached;
+        record(&Block { is_uncached, ..Block::new(block, size, Source::LINKED) }, &entry);
+    }
     block
 }
 

@@ -131,6 +131,6 @@ pub(crate) fn resized(resizing: Resizing, new: Pointer, size: usize, entry: &Ent
     let grown = if resizing.address == 0 { 0 } else { size.saturating_sub(resizing.size()) };
     // The block may be the old one, with the room that it had.
     let source = Source { family: resizing.family, is_measured: true };
-    let block = Block { address: new as u64, size, grown: Some(grown), source };
+    let block = Block { address: new as u64, size, grown: Some(grown), source, is_uncached: false };
     resizing.finish(Some((&block, entry)));
 }

@@ -42,7 +42,7 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
         && let (session, Some(state)) = inside.with_state()
     {
         state.begin_event(session);
-        if let Some(tally) = slow_path::site(session, state, entry, rate.number()) {
+        if let Some((tally, _)) = slow_path::site(session, state, entry, rate.number(), false) {
             slow_path::count_alloc(session, Some(state), tally, block);
         }
         return;

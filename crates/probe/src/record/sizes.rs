@@ -10,11 +10,13 @@ use crate::session::Session;
 use crate::sites::tallies::{Writer, add};
 use crate::threads;
 
-/// One [`SizeCounts`]. Zeroed memory is valid: blocks allocated, their bytes, blocks freed, their
-/// bytes.
+/// Blocks allocated, their bytes, blocks freed, their bytes.
+type Class = [AtomicU64; 4];
+
+/// One [`SizeCounts`]. Zeroed memory is valid.
 #[repr(C)]
 pub(crate) struct Histogram {
-    classes: [[AtomicU64; 4]; SIZE_CLASSES],
+    classes: [Class; SIZE_CLASSES],
 }
 
 const _: () = assert!(size_of::<Histogram>() == size_of::<SizeCounts>());
@@ -41,19 +43,46 @@ pub(crate) fn each_class(session: &Session, mut with: impl FnMut(u64, &SizeCount
     }
 }
 
+/// Where a class is, in bytes from the start of a histogram. Only [`ClassOffset::of`] makes one.
+#[derive(Clone, Copy)]
+pub(crate) struct ClassOffset(u32);
+
+impl ClassOffset {
+    #[inline(always)]
+    pub(crate) fn of(size: u64) -> Self {
+        Self((size_class(size) * size_of::<Class>()) as u32)
+    }
+
+    /// From the number that [`ClassOffset::bytes`] returned.
+    #[inline(always)]
+    pub(super) fn new(bytes: u32) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn bytes(self) -> u32 {
+        self.0
+    }
+}
+
 impl Histogram {
+    #[inline(always)]
+    fn class(&self, class: ClassOffset) -> &Class {
+        // SAFETY: the offset of a class, which is inside.
+        unsafe { &*self.classes.as_ptr().wrapping_byte_add(class.0 as usize) }
+    }
+
     /// Counts an allocation of a block, as the only writer.
     #[inline(always)]
-    pub(crate) fn add_own_alloc(&self, size: u64) {
-        let [allocs, alloc_bytes, ..] = &self.classes[size_class(size)];
+    pub(crate) fn add_own_alloc(&self, class: ClassOffset, size: u64) {
+        let [allocs, alloc_bytes, ..] = self.class(class);
         add(allocs, 1);
         add(alloc_bytes, size);
     }
 
     /// Counts a free of a block of a size, as the only writer.
     #[inline(always)]
-    pub(crate) fn add_own_free(&self, size: u64) {
-        let [.., frees, freed_bytes] = &self.classes[size_class(size)];
+    pub(crate) fn add_own_free(&self, class: ClassOffset, size: u64) {
+        let [.., frees, freed_bytes] = self.class(class);
         add(frees, 1);
         add(freed_bytes, size);
     }

@@ -7,8 +7,8 @@ use heapwise_format::event;
 use heapwise_format::segment::{Counter, NO_THREAD};
 
 use super::sampler::Sampled;
-use super::usable::Family;
-use super::{Block, note, note_node, peak, sizes};
+use super::usable::{Family, Source};
+use super::{Block, fast_path, note, note_node, peak, sizes};
 use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
@@ -39,11 +39,13 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
 
 /// Counts a block that every block is recorded with.
 pub(super) fn count(session: &Session, state: &mut State, block: &Block, entry: &Entry) {
-    if let Some(tally) = site(session, state, entry, EVERY) {
+    let Some((tally, is_cached)) = site(session, state, entry, EVERY, block.is_uncached) else { return };
+    let is_own = tally.counts.site().thread() != NO_THREAD;
+    let is_plain = is_own && block.grown.is_none() && block.source == Source::LINKED;
+    if !(is_plain && fast_path::count_captured(session, state, tally, block.address, block.size)) {
         count_alloc(session, Some(state), tally, block);
-        if tally.counts.site().thread() == NO_THREAD {
-            return;
-        }
+    }
+    if is_own && is_cached {
         if !runtimes::are_present() {
             state.stacks.widen(session, *entry, tally, block.size);
         } else if !state.declared.declares() {
@@ -68,14 +70,24 @@ pub(super) fn count_alone(session: &Session, block: &Block, entry: &Entry) {
     }
 }
 
-/// The thread's tally for an event; `None` when the call is part of another one.
-pub(super) fn site(session: &Session, state: &mut State, entry: &Entry, rate: u16) -> Option<TallyRef> {
+/// The thread's tally for an event, and whether a cache may lead to it; `None` when the call is part
+/// of another one.
+pub(super) fn site(
+    session: &Session,
+    state: &mut State,
+    entry: &Entry,
+    rate: u16,
+    is_uncached: bool,
+) -> Option<(TallyRef, bool)> {
     let declares = state.declared.declares();
-    let cached = state.cached_stack(session, *entry).map(|stack| (stack.id(), stack.tally()));
+    let cached = match is_uncached {
+        true => None,
+        false => state.cached_stack(session, *entry).map(|stack| (stack.id(), stack.tally())),
+    };
     if let Some((_, Some(tally))) = cached
         && !declares
     {
-        return Some(tally);
+        return Some((tally, true));
     }
     let native = match cached {
         Some((id, _)) => id,
@@ -103,7 +115,8 @@ pub(super) fn site(session: &Session, state: &mut State, entry: &Entry, rate: u1
     {
         unwind::cache_last(session, &mut state.stacks, &mut state.memo, native, Some(tally));
     }
-    tally.or_else(|| overflow(session, rate))
+    let is_cached = cached.is_some() || runtimes::are_present();
+    Some((tally.or_else(|| overflow(session, rate))?, is_cached))
 }
 
 /// The tally of a stack that all threads share.
@@ -119,7 +132,7 @@ fn overflow(session: &Session, rate: u16) -> Option<TallyRef> {
 
 /// Counts a block of a known site and inserts it into the live-block index.
 pub(super) fn count_alloc(session: &Session, mut state: Option<&mut State>, tally: TallyRef, block: &Block) {
-    let Block { address, size, grown, source } = *block;
+    let Block { address, size, grown, source, .. } = *block;
     let site = tally.counts.site();
     let writer = if site.thread() == NO_THREAD { Writer::Shared } else { Writer::Own };
     let slack = session.slack.of_new(address, size, source);

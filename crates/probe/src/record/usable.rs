@@ -21,6 +21,7 @@ use heapwise_format::segment::AllocatorKind;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::hooks::{self, families};
 use crate::live::Removed;
+use crate::record::sizes::ClassOffset;
 use crate::runtimes::python::arenas;
 
 /// Sizes from here on are not in the table.
@@ -49,7 +50,7 @@ impl Family {
 }
 
 /// Where a block comes from, as far as its slack depends on it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) family: Family,
     /// It may not be regular.
@@ -68,6 +69,13 @@ pub(crate) struct NewSlack {
     pub(crate) is_regular: bool,
 }
 
+/// What the fast path needs to know of a regular block's size.
+#[derive(Clone, Copy)]
+pub(crate) struct Regular {
+    pub(crate) slack: u64,
+    pub(crate) class: ClassOffset,
+}
+
 /// What is known of slack. Zeroed memory is valid: nothing.
 pub(crate) struct Slack {
     /// The allocator that the dynamic linker leads to is glibc's.
@@ -77,22 +85,33 @@ pub(crate) struct Slack {
 }
 
 /// Slack by 8 bytes of sizes, for an allocator whose classes are multiples of 8. An entry is the
-/// slack of the largest of the 8 sizes, plus 1; 0: not known yet.
+/// usable size in the lower [`USABLE_BITS`] and the class of the histogram above, which holds all of
+/// the 8 sizes too; 0: not known yet.
 struct ByGranule([AtomicU32; (LIMIT / GRANULE) as usize + 1]);
+
+const USABLE_BITS: u32 = 18;
 
 impl ByGranule {
     #[inline(always)]
-    fn known(&self, size: u64) -> Option<u64> {
-        let granule = size.div_ceil(GRANULE);
-        let slack = u64::from(self.0.get(granule as usize)?.load(Ordering::Relaxed));
-        (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
+    fn regular(&self, size: u64) -> Option<Regular> {
+        let granule = size.wrapping_add(GRANULE - 1) / GRANULE;
+        let entry = self.0.get(granule as usize)?.load(Ordering::Relaxed);
+        let slack = u64::from(entry & ((1 << USABLE_BITS) - 1)).wrapping_sub(size);
+        (entry != 0).then_some(Regular { slack, class: ClassOffset::new(entry >> USABLE_BITS) })
     }
 
+    fn known(&self, size: u64) -> Option<u64> {
+        if size > LIMIT { None } else { self.regular(size).map(|regular| regular.slack) }
+    }
+
+    /// Notes the usable size of a block; larger ones than an entry has room for stay unknown.
     fn learn(&self, size: u64, usable: u64) {
-        let granule = size.div_ceil(GRANULE);
-        if let Some(entry) = self.0.get(granule as usize) {
-            let beyond = usable.saturating_sub(granule * GRANULE);
-            entry.store(beyond as u32 + 1, Ordering::Relaxed);
+        let largest = size.div_ceil(GRANULE).saturating_mul(GRANULE);
+        let usable = usable.max(largest);
+        let entry = self.0.get((largest / GRANULE) as usize).filter(|_| usable >> USABLE_BITS == 0);
+        if let Some(entry) = entry {
+            let class = ClassOffset::of(largest).bytes();
+            entry.store(usable as u32 | class << USABLE_BITS, Ordering::Relaxed);
         }
     }
 }
@@ -166,13 +185,24 @@ impl Slack {
         }
     }
 
-    /// Slack of a new block, if a table has it. One that was measured is regular.
+    /// What a table has of a regular block.
     #[inline(always)]
-    pub(crate) fn known_of_new(&self, size: u64, source: Source) -> Option<u64> {
+    pub(crate) fn regular(&self, size: u64, family: Family) -> Option<Regular> {
+        match family {
+            Family::LINKED => self.linked.regular(size),
+            _ => Some(Regular { slack: self.other(family)?.known(size)?, class: ClassOffset::of(size) }),
+        }
+    }
+
+    /// What a table has of a regular block that is new; one that was measured is regular.
+    #[inline(always)]
+    pub(crate) fn regular_of_new(&self, size: u64, source: Source) -> Option<Regular> {
         match source.family {
-            Family::LINKED => self.linked.known(size),
-            family if source.is_measured => self.other(family)?.known(size),
-            family => self.other(family)?.of_plain(size),
+            Family::LINKED => self.linked.regular(size),
+            family if source.is_measured => self.regular(size, family),
+            family => {
+                Some(Regular { slack: self.other(family)?.of_plain(size)?, class: ClassOffset::of(size) })
+            }
         }
     }
 
@@ -288,7 +318,7 @@ mod tests {
     /// The linked table answers for all sizes of a granule, the other one for one size.
     #[test]
     fn tables_answer_for_what_they_learned() {
-        let linked = ByGranule([const { AtomicU32::new(0) }; (LIMIT / GRANULE) as usize + 1]);
+        let linked = &ByGranule([const { AtomicU32::new(0) }; (LIMIT / GRANULE) as usize + 1]);
         linked.learn(33, 48);
         let known: Vec<_> = (32..=41).map(|size| linked.known(size)).collect();
         let of_granule = (33..=40).map(|size| Some(48 - size));

@@ -19,13 +19,12 @@ use super::checks::Check;
 use super::machine::thread_pointer;
 use super::stack::load;
 use super::{Entry, NativeId, State};
-use crate::arch::opaque;
 use crate::session::Session;
 use crate::sites::tallies::{CachedTally, TallyRef};
 
-/// Sets of the first level, as a power of two, and layouts in each.
-const FIRST_BITS: u32 = 7;
-const FIRST_WAYS: usize = 4;
+/// Sets of the first level, and layouts in each. With 64 stacks, one in 500 finds no way.
+const FIRST_SETS: usize = 512;
+const FIRST_WAYS: usize = 2;
 /// Sets of the second level, as a power of two, and stacks in each.
 const SECOND_BITS: u32 = 12;
 const SECOND_WAYS: usize = 2;
@@ -43,6 +42,7 @@ const MOST_WORDS: usize = 256;
 
 /// In the stack pointer of an entry that only paranoid mode finds: no stack is there.
 const PARANOID: u64 = 1 << 63;
+const _: () = assert!(UNITS <= Slot::SHARED as usize);
 
 /// A cache line.
 #[derive(Clone, Copy)]
@@ -85,10 +85,10 @@ impl CachedStack {
         self.id
     }
 
-    /// Its tally, if this size is within the tally's range of sizes.
+    /// Its tally, if it leads to one.
     #[inline(always)]
-    pub(crate) fn tally_of_size(&self, size: u64) -> Option<TallyRef> {
-        self.tally.of_size(size)
+    pub(crate) fn cached_tally(&self) -> &CachedTally {
+        &self.tally
     }
 
     /// Its tally.
@@ -98,19 +98,29 @@ impl CachedStack {
     }
 }
 
-/// A stack of the first level. Zeroed memory is valid: none.
+/// The unit of a stack of the first level, and whether the second level has several with its
+/// registers and places. Zeroed memory is valid: none.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-struct Slot {
-    /// More bits of the hash that chose the set.
-    tag: u16,
-    unit: u16,
+struct Slot(u16);
+
+impl Slot {
+    const SHARED: u16 = 1 << 15;
+    const EMPTY: Slot = Slot(0);
+
+    fn unit(self) -> u16 {
+        self.0 & !Self::SHARED
+    }
+
+    #[inline(always)]
+    fn is_shared(self) -> bool {
+        self.0 & Self::SHARED != 0
+    }
 }
 
 /// Zeroed memory is valid: empty. Unit 0 stays zeroed, so that 0 means no entry.
 #[repr(C)]
 pub(crate) struct StackCache {
-    first: [[Slot; FIRST_WAYS]; 1 << FIRST_BITS],
+    first: [[Slot; FIRST_WAYS]; FIRST_SETS],
     /// Units in use.
     used: usize,
     turn: usize,
@@ -146,50 +156,57 @@ pub(super) struct Whole<'a> {
     pub(super) checks: &'a [Check],
 }
 
-/// Where the stacks with given innermost registers are in the first level: the set, and the tag.
-#[derive(Clone, Copy)]
-struct Home {
-    set: usize,
-    tag: u16,
-}
-
-impl Home {
-    #[inline(always)]
-    fn new(sp: u64, pc: u64) -> Home {
-        let mixed = (pc ^ sp << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Home { set: (mixed >> (64 - FIRST_BITS)) as usize, tag: (mixed >> (48 - FIRST_BITS)) as u16 }
-    }
+/// The set of the first level for stacks with these innermost registers. Few instructions: every
+/// event computes it.
+#[inline(always)]
+fn first_set(entry: Entry) -> usize {
+    let mixed = entry.pc.wrapping_add(entry.sp.wrapping_mul(8)).wrapping_mul(0x5bd1_e995);
+    (mixed >> 32) as usize % FIRST_SETS
 }
 
 impl StackCache {
+    /// The cached stack at `entry`, if it is the only one with these registers and places.
+    #[inline(always)]
+    pub(crate) fn find_first(&self, entry: Entry) -> Option<&CachedStack> {
+        let [first, second] = self.first[first_set(entry)];
+        let (mut slot, mut stack) = (first, self.stack(first.0));
+        if !stack.starts_at(entry, entry.sp) {
+            (slot, stack) = (second, self.stack(second.0));
+            if !stack.starts_at(entry, entry.sp) {
+                return None;
+            }
+        }
+        // Comparing would fail in most cases, at a word that cannot be predicted.
+        (!slot.is_shared() && stack.holds_at(entry)).then_some(stack)
+    }
+
     /// The cached stack at `entry`.
     #[inline(always)]
     pub(crate) fn find(&mut self, entry: Entry) -> Option<&CachedStack> {
-        let home = Home::new(entry.sp, entry.pc);
-        let set = opaque(self.first.get(home.set)?);
-        let slot = set.iter().find(|slot| slot.tag == home.tag)?;
-        let stack = self.stack(slot.unit);
-        if stack.is_at(entry, entry.sp) {
+        if let Some(stack) = self.find_first(entry) {
             // Without a pointer, the borrow would last through the other branch too.
             let found: *const CachedStack = stack;
             // SAFETY: an entry of the cache, which is borrowed as long as the result.
             return unsafe { found.as_ref() };
         }
-        if self.is_worth_searching() { self.search(entry, home) } else { None }
+        self.find_further(entry)
+    }
+
+    /// The cached stack at `entry`, which `find_first` did not find.
+    #[inline(always)]
+    pub(crate) fn find_further(&mut self, entry: Entry) -> Option<&CachedStack> {
+        if self.is_worth_searching() { self.search(entry) } else { None }
     }
 
     /// Searches all stacks with these registers. A program with more stacks than the cache holds
     /// (recursion) would pay for nothing, so most searches are left out while they fail.
     #[inline(never)]
-    fn search(&mut self, entry: Entry, home: Home) -> Option<&CachedStack> {
-        let Some((way, unit)) = self.search_levels(entry, entry.sp, home) else {
+    fn search(&mut self, entry: Entry) -> Option<&CachedStack> {
+        let Some(unit) = self.search_levels(entry, entry.sp) else {
             self.credit -= 1;
             return None;
         };
         self.credit = (self.credit + CREDIT_OF_HIT).min(MOST_CREDIT);
-        if let Some(slot) = self.first.get_mut(home.set).and_then(|set| set.get_mut(way)) {
-            slot.unit = unit;
-        }
         Some(self.stack(unit))
     }
 
@@ -203,22 +220,28 @@ impl StackCache {
         false
     }
 
-    /// The stack at `entry`, and the way of the first level that led to it.
+    /// The unit of the stack at `entry`.
     #[inline(always)]
-    fn search_levels(&self, entry: Entry, sp: u64, home: Home) -> Option<(usize, u16)> {
-        let set = self.first.get(home.set)?;
-        for (way, slot) in set.iter().enumerate().filter(|(_, slot)| slot.tag == home.tag) {
-            let similar = self.stack(slot.unit);
-            if similar.is_at(entry, sp) {
-                return Some((way, slot.unit));
-            }
+    fn search_levels(&self, entry: Entry, sp: u64) -> Option<u16> {
+        let is_it = |unit: u16| {
+            let stack = self.stack(unit);
+            stack.starts_at(entry, sp) && stack.holds_at(entry)
+        };
+        for slot in self.first[first_set(entry)] {
+            let similar = self.stack(slot.0);
             // Its places are valid at its own stack pointer only.
-            if similar.sp != sp || similar.pc != entry.pc {
+            if !similar.starts_at(entry, sp) {
+                continue;
+            }
+            if !slot.is_shared() {
+                if similar.holds_at(entry) {
+                    return Some(slot.unit());
+                }
                 continue;
             }
             let units = self.second.get(similar.second_set(entry.sp))?;
-            if let Some(unit) = units.iter().find(|unit| self.stack(**unit).is_at(entry, sp)) {
-                return Some((way, *unit));
+            if let Some(unit) = units.iter().find(|unit| is_it(**unit)) {
+                return Some(*unit);
             }
         }
         None
@@ -226,29 +249,27 @@ impl StackCache {
 
     /// Looks up among the stacks that were admitted in paranoid mode.
     pub(super) fn find_paranoid(&self, entry: Entry) -> Option<&CachedStack> {
-        let (home, sp) = (Home::new(entry.sp, entry.pc), entry.sp ^ PARANOID);
-        Some(self.stack(self.search_levels(entry, sp, home)?.1))
+        Some(self.stack(self.search_levels(entry, entry.sp ^ PARANOID)?))
     }
 
     /// Puts an entry into both levels. The second level is used from the second stack with the same
     /// registers and places on, so that a thread with few stacks has no pages of it.
     fn put(&mut self, entry: Entry, unit: u16) {
-        let Home { set: index, tag } = Home::new(entry.sp, entry.pc);
-        let Some(set) = self.first.get(index) else { return };
-        let is_same = |slot: &Slot| slot.tag == tag && self.stack(slot.unit).has_places_of(self.stack(unit));
-        let same = set.iter().position(is_same);
-        let similar = set.iter().any(|slot| slot.unit != 0 && slot.tag == tag);
-        let empty = || set.iter().position(|slot| slot.unit == 0);
+        let (index, new) = (first_set(entry), self.stack(unit));
+        let set = self.first[index];
+        let same = set.iter().position(|slot| self.stack(slot.0).has_places_of(new));
+        let similar = set.iter().any(|slot| self.stack(slot.0).starts_like(new));
+        let empty = || set.iter().position(|slot| *slot == Slot::EMPTY);
         self.turn = self.turn.wrapping_add(1);
         let way = same.or_else(empty).unwrap_or(self.turn % FIRST_WAYS);
-        let before = set.get(way).map_or(0, |slot| slot.unit);
-        if let Some(slot) = self.first.get_mut(index).and_then(|set| set.get_mut(way)) {
-            *slot = Slot { tag, unit };
-        }
-        self.has_similar |= similar;
-        if same.is_some() {
-            self.put_second(before);
-            self.put_second(unit);
+        let shared = if same.is_some() { Slot::SHARED } else { 0 };
+        if let Some(slot) = self.first[index].get_mut(way) {
+            let before = core::mem::replace(slot, Slot(unit | shared));
+            self.has_similar |= similar;
+            if same.is_some() {
+                self.put_second(before.unit());
+                self.put_second(unit);
+            }
         }
     }
 
@@ -304,12 +325,21 @@ impl StackCache {
         self.put(entry, unit as u16);
     }
 
-    /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level
-    /// gets the tally's current range of sizes.
+    /// The unit of the stack at `entry` that leads to a tally.
+    fn unit_of(&self, entry: Entry, tally: TallyRef) -> Option<u16> {
+        let is_it = |unit: &u16| self.stack(*unit).tally.is(tally);
+        let slots = self.first[first_set(entry)];
+        let shared = slots
+            .into_iter()
+            .filter(|slot| slot.is_shared() && self.stack(slot.0).starts_at(entry, entry.sp));
+        let second = shared.flat_map(|slot| self.second[self.stack(slot.0).second_set(entry.sp)]);
+        slots.into_iter().map(Slot::unit).chain(second).find(is_it)
+    }
+
+    /// A block of `size` bytes was counted for the stack at `entry`. Its entry gets the tally's
+    /// current range of sizes.
     pub(crate) fn widen(&mut self, session: &Session, entry: Entry, tally: TallyRef, size: u64) {
-        let Some(set) = self.first.get(Home::new(entry.sp, entry.pc).set) else { return };
-        let is_it = |slot: &&Slot| self.stack(slot.unit).tally.is(tally);
-        let Some(Slot { unit, .. }) = set.iter().find(is_it).copied() else { return };
+        let Some(unit) = self.unit_of(entry, tally) else { return };
         let Some(place) = self.units.get_mut(usize::from(unit)).filter(|_| unit != 0) else { return };
         // SAFETY: as `stack`; the borrow of the cache is exclusive.
         let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
@@ -330,7 +360,7 @@ impl StackCache {
     /// Drops all entries: something changed that stacks or tallies depend on.
     pub(crate) fn clear(&mut self) {
         if self.used != 0 {
-            self.first.fill([Slot { tag: 0, unit: 0 }; FIRST_WAYS]);
+            self.first.fill([Slot::EMPTY; FIRST_WAYS]);
             self.seen.fill(0);
             if self.has_second {
                 self.second.fill([0; SECOND_WAYS]);
@@ -369,17 +399,24 @@ fn write(session: &Session, place: &mut [Unit], whole: &Whole, tally: Option<Tal
 }
 
 impl CachedStack {
+    /// Whether its innermost registers are these; `sp` is that of `entry`, or marked as paranoid.
     #[inline(always)]
-    fn is_at(&self, entry: Entry, sp: u64) -> bool {
-        let same =
-            self.sp == sp && self.pc == entry.pc && (self.fp ^ entry.fp) & i64::from(self.live) as u64 == 0;
-        same && self.holds_at(entry.sp)
+    fn starts_at(&self, entry: Entry, sp: u64) -> bool {
+        self.sp == sp && self.pc == entry.pc
     }
 
-    /// Whether every word is what it was, at the stack pointer that the entry belongs to: all words
-    /// are above it, on the stack in use.
+    fn starts_like(&self, other: &CachedStack) -> bool {
+        self.sp == other.sp && self.pc == other.pc
+    }
+
+    /// Whether the frame pointer and every word are what they were, at the stack pointer that the
+    /// entry belongs to: all words are above it, on the stack in use.
     #[inline(always)]
-    fn holds_at(&self, sp: u64) -> bool {
+    fn holds_at(&self, entry: Entry) -> bool {
+        if (self.fp ^ entry.fp) & i64::from(self.live) as u64 != 0 {
+            return false;
+        }
+        let sp = entry.sp;
         let mut end = self.bytes as usize;
         let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
         loop {
@@ -432,8 +469,7 @@ impl CachedStack {
 
     /// Whether another stack has the same registers, and its words at the same places.
     fn has_places_of(&self, other: &CachedStack) -> bool {
-        self.sp == other.sp
-            && self.pc == other.pc
+        self.starts_like(other)
             && self.bytes == other.bytes
             && self.pairs().iter().zip(other.pairs()).all(|(a, b)| a.places == b.places)
     }

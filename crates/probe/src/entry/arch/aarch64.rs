@@ -188,7 +188,8 @@ macro_rules! allocate_stub {
                 "adrp x16, {fast_path}",
                 "ldr x16, [x16, #:lo12:{fast_path}]",
                 "blr x16",
-                "tbz w0, #0, 2f",
+                "cmp w0, #{counted}",
+                "b.ne 2f",
                 "ldr x0, [sp, #24]",
                 "ldp x29, x30, [sp], #32",
                 ".cfi_def_cfa_offset 0",
@@ -199,6 +200,7 @@ macro_rules! allocate_stub {
                 ".cfi_def_cfa_offset 32",
                 ".cfi_offset x29, -32",
                 ".cfi_offset x30, -24",
+                "mov w5, w0",
                 "ldp x1, x0, [sp, #16]",
                 "ldp x4, x2, [sp]",
                 "add x3, sp, #32",
@@ -212,6 +214,7 @@ macro_rules! allocate_stub {
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 fast_path = sym $crate::record::ON_ALLOCATED,
+                counted = const $crate::record::Counted::Done as u32,
                 recorded = sym $crate::record::recorded,
             )
         }

@@ -183,8 +183,8 @@ macro_rules! allocate_stub {
                 "lea rcx, [rsp + 32]",
                 "mov r8, rbp",
                 "call qword ptr [rip + {fast_path}]",
-                "test al, al",
-                "je 2f",
+                "cmp eax, {counted}",
+                "jne 2f",
                 "mov rax, qword ptr [rsp]",
                 "add rsp, 24",
                 ".cfi_def_cfa_offset 8",
@@ -196,6 +196,7 @@ macro_rules! allocate_stub {
                 "mov rdx, qword ptr [rsp + 24]",
                 "lea rcx, [rsp + 32]",
                 "mov r8, rbp",
+                "mov r9d, eax",
                 "call {recorded}",
                 "add rsp, 24",
                 ".cfi_def_cfa_offset 8",
@@ -204,6 +205,7 @@ macro_rules! allocate_stub {
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 fast_path = sym $crate::record::ON_ALLOCATED,
+                counted = const $crate::record::Counted::Done as u32,
                 recorded = sym $crate::record::recorded,
             )
         }

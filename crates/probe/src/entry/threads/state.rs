@@ -33,7 +33,7 @@ const OUTSIDE: usize = 64;
 
 #[inline(always)]
 fn outside_slot(caller: u64) -> usize {
-    (caller ^ caller >> 6) as usize % OUTSIDE
+    caller as usize % OUTSIDE
 }
 
 /// Tallies of other threads whose blocks the thread freed recently.

@@ -11,20 +11,21 @@ pub(crate) struct CachedTally {
     /// Null: none.
     counts: *const Counts,
     number: u32,
-    /// Smallest size counted in the tally, and the difference to the largest.
+    /// The smallest size counted in the tally, and how many sizes there are up to the largest: none
+    /// without a tally.
     min_size: u32,
-    size_span: u32,
+    sizes: u32,
 }
 
 impl CachedTally {
     pub(crate) const NONE: CachedTally =
-        CachedTally { counts: core::ptr::null(), number: 0, min_size: 0, size_span: 0 };
+        CachedTally { counts: core::ptr::null(), number: 0, min_size: 0, sizes: 0 };
 
     /// With the present range of sizes. The cache drops it when the segment in use changes.
     pub(crate) fn new(session: &Session, tally: TallyRef) -> CachedTally {
         let (min, max) = tally.sizes(session);
         let TallyRef { number, counts } = tally;
-        CachedTally { counts, number, min_size: min, size_span: max.saturating_sub(min) }
+        CachedTally { counts, number, min_size: min, sizes: max.saturating_sub(min).saturating_add(1) }
     }
 
     /// The tally.
@@ -36,8 +37,13 @@ impl CachedTally {
 
     /// The tally, if this size is within its range of sizes.
     #[inline(always)]
-    pub(crate) fn of_size(&self, size: u64) -> Option<TallyRef> {
-        (size.wrapping_sub(self.min_size.into()) <= self.size_span.into()).then(|| self.get())?
+    pub(crate) fn of_size(&self, size: u32) -> Option<TallyRef> {
+        (size.wrapping_sub(self.min_size) < self.sizes).then(|| {
+            // SAFETY: with sizes there is a tally, of the segment in use: entries are dropped when
+            // that changes.
+            let counts = unsafe { &*self.counts };
+            TallyRef { number: self.number, counts }
+        })
     }
 
     /// Whether it is that tally.
@@ -47,7 +53,7 @@ impl CachedTally {
 
     /// A block of this size was counted: the range of sizes includes it from now on.
     pub(crate) fn widen(&mut self, session: &Session, tally: TallyRef, size: u64) {
-        if self.of_size(size).is_none() {
+        if u32::try_from(size).ok().and_then(|size| self.of_size(size)).is_none() {
             tally.note_size(session, size);
             *self = CachedTally::new(session, tally);
         }

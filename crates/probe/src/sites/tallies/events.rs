@@ -38,9 +38,7 @@ impl TallyRef {
         sampled: Sampled,
     ) {
         self.keep_peak(session);
-        if session.stack_tree.widen_sizes(self.counts.site().node(), amount.size) {
-            self.note_size(session, amount.size);
-        }
+        self.widen_sizes(session, amount.size);
         let Counts { allocs, alloc_bytes, alloc_slack, .. } = self.counts;
         let slack = sampled.bytes(amount.slack);
         for (word, amount) in [(allocs, 1), (alloc_bytes, amount.size), (alloc_slack, slack)] {
@@ -124,6 +122,14 @@ impl TallyRef {
         let [blocks, bytes, _, _, freed_blocks, freed_bytes, ..] =
             weights.each_ref().map(|word| f64::from_bits(word.load(Ordering::Relaxed)));
         ((blocks - freed_blocks) as i64, (bytes - freed_bytes) as i64)
+    }
+
+    /// Widens the range of sizes of the site, if it has to.
+    #[inline(always)]
+    pub(crate) fn widen_sizes(self, session: &Session, size: u64) {
+        if session.stack_tree.widen_sizes(self.counts.site().node(), size) {
+            self.note_size(session, size);
+        }
     }
 
     /// Widens the range of sizes of the site.
