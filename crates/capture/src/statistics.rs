@@ -138,7 +138,7 @@ const PROBE: [(&str, Counter, &str); 26] = [
     ),
     ("inherited_bytes", Counter::InheritedBytes, "live bytes of the parent at the fork, not in the tables"),
     ("truncated_stacks", Counter::Truncated, "stacks cut at the depth limit"),
-    ("broken_stacks", Counter::Broken, "stacks that could not be unwound to their end"),
+    ("broken_stacks", Counter::Broken, "sites whose stacks could not be unwound to their end"),
     ("own_bytes", Counter::OwnBytes, "memory of the probe itself"),
 ];
 

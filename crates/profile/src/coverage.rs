@@ -112,9 +112,9 @@ pub enum Gap {
         /// How many were captured.
         stacks: u64,
     },
-    /// Stacks that end in code without unwind information.
+    /// Stacks that end in code without unwind information, or pass through such code.
     BrokenStacks {
-        /// How many were captured.
+        /// How many sites have one.
         stacks: u64,
     },
     /// Threads without a record: their blocks are counted without a thread.

@@ -62,7 +62,7 @@ export const STATISTICS = pairs({
   "stat.truncated stacks": ["truncated stacks", "截断的栈"],
   "about.truncated stacks": ["stacks cut at the depth limit", "在深度上限处截断的调用栈"],
   "stat.broken stacks": ["broken stacks", "不完整的栈"],
-  "about.broken stacks": ["stacks that could not be unwound to their end", "未能展开到底的调用栈"],
+  "about.broken stacks": ["sites whose stacks could not be unwound to their end", "调用栈未能展开到底的分配点"],
   "stat.own bytes": ["own bytes", "探针内存"],
   "about.own bytes": ["memory of the probe itself", "探针自身的内存"],
   "stat.allocated": ["allocated", "已分配"],

@@ -59,13 +59,13 @@ const fn weakening(
 /// fence of `apply` or `change`) and that of `claim` (the fence of `log::time_at`).
 #[rustfmt::skip]
 const WEAKENINGS: [Weakening; 28] = [
-    weakening("models::tables::a_node_is_whole", "sites/chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_node_is_whole", "sites/chain.rs", "end.compare_exchange(empty, empty | number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(empty, empty | number, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_node_is_whole", "sites/chain.rs", "match link.load(Ordering::Acquire)", "match link.load(Ordering::Relaxed)"),
     weakening("models::tables::a_node_in_the_hash", "sites/hash_table.rs", "slot.compare_exchange(0, hash.entry(number), AcqRel, Acquire)", "slot.compare_exchange(0, hash.entry(number), Relaxed, Relaxed)"),
     weakening("models::tables::a_node_in_the_hash", "sites/hash_table.rs", "match slot.load(Acquire)", "match slot.load(Relaxed)"),
     weakening("models::tables::a_reader_knows", "shared/segment.rs", "let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };", "let order = Ordering::Relaxed;"),
     weakening("models::tables::a_reader_knows", "../../format/src/segment/appended.rs", "count();\n    segment.read_at(offset, records);", "count();"),
-    weakening("models::tables::a_shared_tally", "sites/chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_shared_tally", "sites/tallies/lists.rs", "head.compare_exchange(before, word, Ordering::AcqRel, Ordering::Relaxed)", "head.compare_exchange(before, word, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_live_block", "live/hash.rs", "key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed)", "key.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_live_block", "live/hash.rs", "key.store(0, Ordering::Release);", "key.store(0, Ordering::Relaxed);"),
     weakening("models::tables::a_live_block", "live/hash.rs", "key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()", "{ key.store(CLAIMED, Ordering::Relaxed); false }"),

@@ -92,7 +92,7 @@ pub enum Counter {
     Reentrant,
     /// Stacks cut at the depth limit.
     Truncated,
-    /// Stacks that end in code without unwind information.
+    /// Sites whose stacks end in code without unwind information, or pass through such code.
     Broken,
     /// Modules not recorded: table full.
     LostModules,

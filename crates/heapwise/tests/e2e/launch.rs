@@ -243,6 +243,15 @@ fn fibers_are_not_broken() {
     }
 }
 
+/// A site whose stacks end in code without unwind information is counted once.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_broken_site_is_counted_once() {
+    let counter = counters_of("mode:exact", "unreadable_code", &["300"]);
+    assert!(counter(Counter::Recorded) >= 300);
+    assert_eq!(counter(Counter::Broken), 1);
+}
+
 /// Starts the victim `daemonizes`, which becomes a daemon that waits for `stop_daemon`.
 fn start_daemon(scratch: &Scratch, options: &[&str]) -> std::process::Child {
     start_daemon_with(scratch, options, &[])

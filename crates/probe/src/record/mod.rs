@@ -30,6 +30,7 @@ use crate::inside::{Inside, enter, nested};
 use crate::live::filter;
 use crate::segment::Segment;
 use crate::sites::stack_tree;
+use crate::sites::tallies::TallyRef;
 use crate::unwind::{self, Captured, Entry};
 use crate::{arena, hooks, runtimes};
 use usable::{Family, Source};
@@ -184,23 +185,29 @@ pub(crate) fn freeing(family: Family, block: Pointer, caller: u64) {
 }
 
 /// The stack of a call that is not an allocation, on any thread.
-pub(crate) fn capture_shared(inside: &mut Inside, entry: &Entry) -> u32 {
+pub(crate) fn capture_shared(inside: &mut Inside, entry: &Entry) -> Captured {
     let (session, own_stack) = inside.with_own_stack();
     let captured = unwind::capture_plain(session, own_stack, entry, session.control.depth());
     note(&session.segment, &captured);
     let node = runtimes::weave_shared(inside, captured.name, entry);
     note_node(&inside.segment, node);
     let (session, state) = inside.with_existing_state();
-    state.map_or(node, |state| state.declared.above(session, node))
+    let name = state.map_or(node, |state| state.declared.above(session, node));
+    Captured { name, ..captured }
 }
 
-/// Counts how a stack ended.
+/// Counts a stack that was cut.
 #[inline(always)]
 fn note<Name>(segment: &Segment, captured: &Captured<Name>) {
     if captured.truncated {
         segment.count(Counter::Truncated);
     }
-    if captured.broken {
+}
+
+/// Counts a broken stack when its tally is new: once per site, so that it can be cached.
+#[inline(always)]
+fn note_broken(segment: &Segment, is_broken: bool, tally: TallyRef) {
+    if is_broken && tally.counts.is_new() {
         segment.count(Counter::Broken);
     }
 }

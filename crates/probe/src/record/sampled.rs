@@ -2,7 +2,7 @@
 
 use heapwise_format::segment::Counter;
 
-use super::{Block, capture_shared, sampler, slow_path};
+use super::{Block, capture_shared, note_broken, sampler, slow_path};
 use crate::atomics::Ordering;
 use crate::inside::Inside;
 use crate::sites::rates::Rate;
@@ -47,8 +47,9 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
         }
         return;
     }
-    let node = capture_shared(inside, entry);
-    if let Some(tally) = slow_path::shared_tally(inside, node, rate.number()) {
+    let captured = capture_shared(inside, entry);
+    if let Some(tally) = slow_path::shared_tally(inside, captured.name, rate.number()) {
+        note_broken(&inside.segment, captured.broken, tally);
         slow_path::count_alloc(inside, None, tally, block);
     }
 }

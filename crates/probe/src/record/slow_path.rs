@@ -8,7 +8,7 @@ use heapwise_format::segment::{Counter, NO_THREAD};
 
 use super::sampler::Sampled;
 use super::usable::{Family, Source};
-use super::{Block, fast_path, note, note_node, peak, sizes};
+use super::{Block, fast_path, note, note_broken, note_node, peak, sizes};
 use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
@@ -66,6 +66,7 @@ pub(super) fn count_alone(session: &Session, block: &Block, entry: &Entry) {
     note(&session.segment, &captured);
     note_node(&session.segment, captured.name);
     if let Some(tally) = shared_tally(session, captured.name, EVERY) {
+        note_broken(&session.segment, captured.broken, tally);
         count_alloc(session, None, tally, block);
     }
 }
@@ -89,14 +90,14 @@ pub(super) fn site(
     {
         return Some((tally, true));
     }
-    let native = match cached {
-        Some((id, _)) => id,
+    let (native, is_broken) = match cached {
+        Some((id, _)) => (id, false),
         // Cached stacks are never nested calls, so only a cache miss is checked.
         None if hooks::is_nested_call(entry.pc) => return None,
         None => {
             let captured = unwind::capture(session, &mut state.memo, entry, session.control.depth());
             note(&session.segment, &captured);
-            captured.name
+            (captured.name, captured.broken)
         }
     };
     let mut stack =
@@ -115,8 +116,9 @@ pub(super) fn site(
     {
         unwind::cache_last(session, &mut state.stacks, &mut state.memo, native, Some(tally));
     }
-    let is_cached = cached.is_some() || runtimes::are_present();
-    Some((tally.or_else(|| overflow(session, rate))?, is_cached))
+    let tally = tally.or_else(|| overflow(session, rate))?;
+    note_broken(&session.segment, is_broken, tally);
+    Some((tally, cached.is_some() || runtimes::are_present()))
 }
 
 /// The tally of a stack that all threads share.

@@ -13,6 +13,9 @@ use crate::sys;
 /// Most elements of a list that are looked at: call sites of a function, sizes of a call site.
 const LONGEST: usize = 8;
 
+/// The bits of a link that are the number; its user may keep something in the others.
+pub(crate) const NUMBER: u32 = (1 << 24) - 1;
+
 /// Where a search ended.
 pub(crate) enum End<'a> {
     /// At what was looked for.
@@ -32,7 +35,7 @@ pub(crate) fn search<'a>(
     is_it: impl Fn(u32) -> bool,
 ) -> End<'a> {
     for _ in 0..LONGEST {
-        match link.load(Ordering::Acquire) {
+        match link.load(Ordering::Acquire) & NUMBER {
             0 => return End::Open(link),
             number if is_it(number) => return End::Found(number),
             number => match next(number) {
@@ -47,7 +50,8 @@ pub(crate) fn search<'a>(
 /// Appends element `number`, which is completely written, at an open end; false when another thread
 /// appended first: the list continues behind `end`.
 pub(crate) fn append(end: &AtomicU32, number: u32) -> bool {
-    end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    let empty = end.load(Ordering::Relaxed) & !NUMBER;
+    end.compare_exchange(empty, empty | number, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
 /// A zeroed array in private memory, as long as a section of the segment. Memory is used on first
@@ -115,9 +119,11 @@ mod tests {
         next.map(64);
         for number in 1..=LONGEST as u32 {
             let End::Open(end) = find(number) else { panic!("{number} is not there yet") };
+            end.store(0xab << 24, Ordering::Relaxed);
             assert!(append(end, number) && !append(end, 63), "one thread wins");
         }
         assert!((1..=LONGEST as u32).all(|number| matches!(find(number), End::Found(n) if n == number)));
+        assert_eq!(head.load(Ordering::Relaxed), 0xab00_0001, "the other bits are kept");
         assert!(matches!(find(40), End::Long));
         assert!(next.get(64).is_none());
         next.release();

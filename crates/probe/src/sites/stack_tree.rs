@@ -9,8 +9,8 @@ use heapwise_format::segment::{Counter, Node, NodePlace, SectionKind};
 use super::chain::{self, Array, End};
 use super::hash_table::{Hash, HashTable};
 use super::strings;
+use crate::atomics::AtomicU32;
 use crate::atomics::Ordering::{Relaxed, Release};
-use crate::atomics::{AtomicU32, AtomicU64};
 use crate::segment;
 use crate::session::Session;
 
@@ -65,7 +65,7 @@ impl StackTree {
 
     #[inline(always)]
     fn has_hash(&self, node: u32, hash: u64) -> bool {
-        self.links.get(node).is_some_and(|links| links.hash.load(Relaxed) == hash)
+        self.links.get(node).is_some_and(|links| links.has_hash(hash))
     }
 
     /// Looks among the first children.
@@ -76,57 +76,47 @@ impl StackTree {
         Some(chain::search(first, sibling, |node| self.has_hash(node, key.hash)))
     }
 
-    /// Where the tally of a node that was made first is kept.
+    /// Where the list of a node's tallies starts (see `tallies::lists`).
     #[inline(always)]
-    pub(crate) fn own_tally(&self, node: u32) -> Option<&AtomicU64> {
+    pub(crate) fn first_tally(&self, node: u32) -> Option<&AtomicU32> {
         Some(&self.links.get(node)?.tally)
-    }
-
-    /// Where the list of a node's shared tallies starts.
-    pub(super) fn shared_tally(&self, node: u32) -> Option<&AtomicU32> {
-        Some(&self.links.get(node)?.shared_tally)
-    }
-
-    /// A tally of the node is new and has no sizes.
-    pub(super) fn clear_sizes(&self, node: u32) {
-        if let Some(links) = self.links.get(node) {
-            links.sizes.store(0, Relaxed);
-        }
-    }
-
-    /// Whether `size` may be outside of the size range of a node's tallies; the range includes it
-    /// afterwards. Saves most events the access to the record of a tally's sizes, which is another
-    /// cache miss.
-    #[inline(always)]
-    pub(crate) fn widen_sizes(&self, node: u32, size: u64) -> bool {
-        /// Sizes below are kept exactly; all others are always new.
-        const LIMIT: u64 = 0xfffe;
-        let Some(links) = self.links.get(node) else { return true };
-        let sizes = links.sizes.load(Relaxed);
-        // The smallest plus 1 in the lower half, the largest plus 1 in the upper; 0: none.
-        let (min, max, size) = (sizes & 0xffff, sizes >> 16, size.min(LIMIT) as u32 + 1);
-        if size <= max && size >= min && u64::from(size) <= LIMIT {
-            return false;
-        }
-        let min = if min == 0 { size } else { min.min(size) };
-        links.sizes.store(min | max.max(size) << 16, Relaxed);
-        true
     }
 }
 
 /// Data of a node besides its record. Zeroed memory is valid: none.
 struct Links {
-    /// Of its [`Key`].
-    hash: AtomicU64,
-    /// The tally of this stack that was made first, and its owner (see `tallies::OwnTally`).
-    tally: AtomicU64,
+    /// The lower half of the hash of its [`Key`]. 16 more bits are beside the two numbers below:
+    /// two keys of one parent are confused with a probability of 2⁻⁴⁸.
+    hash: AtomicU32,
     /// Its first child, and its parent's next one.
     child: AtomicU32,
     sibling: AtomicU32,
-    /// First tally of this stack that all threads share.
-    shared_tally: AtomicU32,
-    /// Range of the sizes in its tallies, see [`StackTree::widen_sizes`].
-    sizes: AtomicU32,
+    /// Its first tally.
+    tally: AtomicU32,
+}
+
+impl Links {
+    /// The parts of a hash beside the numbers of the child and of the sibling.
+    #[inline(always)]
+    fn beside(hash: u64) -> [u32; 2] {
+        [(hash >> 32) as u32 & !chain::NUMBER, (hash >> 24) as u32 & !chain::NUMBER]
+    }
+
+    #[inline(always)]
+    fn has_hash(&self, hash: u64) -> bool {
+        let [child, sibling] = Links::beside(hash);
+        let differences = (self.hash.load(Relaxed) ^ hash as u32)
+            | ((self.child.load(Relaxed) ^ child) | (self.sibling.load(Relaxed) ^ sibling)) & !chain::NUMBER;
+        differences == 0
+    }
+
+    /// Sets the hash of a new node, which has no child yet and is in no list.
+    fn set_hash(&self, hash: u64) {
+        let [child, sibling] = Links::beside(hash);
+        self.hash.store(hash as u32, Relaxed);
+        self.child.store(child, Relaxed);
+        self.sibling.store(sibling, Relaxed);
+    }
 }
 
 /// Nodes whose links fill a page or so.
@@ -178,7 +168,7 @@ fn new_child(session: &Session, key: Key, end: Option<End<'_>>) -> Option<u32> {
 /// unused: harmless.
 fn appended(session: &Session, key: Key, end: &AtomicU32) -> Option<u32> {
     let id = append(session, key)?;
-    session.stack_tree.links.get(id)?.hash.store(key.hash, Relaxed);
+    session.stack_tree.links.get(id)?.set_hash(key.hash);
     if chain::append(end, id) { Some(id) } else { child_of(session, key) }
 }
 

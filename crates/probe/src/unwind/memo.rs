@@ -124,15 +124,14 @@ impl Memo {
     }
 
     /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its
-    /// innermost frame was not interrupted, it was not cut, and all of it has unwind information.
+    /// innermost frame was not interrupted, and it was not cut.
     fn whole(&self, id: NativeId) -> Option<Whole<'_>> {
         let known = self.known.get(self.len.wrapping_sub(1))?;
         let innermost = known.state.read();
         let is_own = innermost.context == 0 && self.own.contains(innermost.sp) && self.checks.are_own();
         let checks = self.checks.between(0, known.checks as usize);
         let is_last = id == NativeId::of_node(known.node) || id == NativeId::of_hash(known.hash);
-        // Stacks without unwind information are counted at each capture.
-        let is_whole = self.len <= self.max_depth && !known.broken;
+        let is_whole = self.len <= self.max_depth;
         (is_own && is_whole && is_last).then_some(Whole { innermost, live: known.live, id, checks })
     }
 

@@ -189,8 +189,10 @@ fn compare_cached(session: &Session, cache: &mut StackCache, memo: &mut Memo, en
         return;
     }
     if let Some(name) = cache.find_paranoid(entry).map(CachedStack::id) {
-        let cached = Captured { name, truncated: false, broken: false };
-        compare(session, cached, capture_plain(session, memo.own(), &entry, max_depth));
+        let walked = capture_plain(session, memo.own(), &entry, max_depth);
+        // An entry does not keep whether its stack was broken.
+        let cached = Captured { name, truncated: false, broken: walked.broken };
+        compare(session, cached, walked);
     }
 }
 

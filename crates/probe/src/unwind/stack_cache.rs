@@ -3,7 +3,8 @@
 //! **Claim.** A stack whose registers are those of a cached one, and whose words are, is that one.
 //!
 //! **Why.** As for the memo: a step is a function of registers and of the words it reads. Registers
-//! are compared, and so is every word that any step of the stack read.
+//! are compared, and so is every word that any step of the stack read. As in the memo, code behind
+//! a return address on the stack is not read again.
 //!
 //! A program allocates at a few dozen places in turn, from a few callers each. The first level is
 //! chosen by the innermost registers, and names the stack that was found there last. Most programs

@@ -8,7 +8,7 @@ pub struct Losses {
     pub dropped_events: u64,
     /// Stacks cut at the depth limit.
     pub truncated_stacks: u64,
-    /// Stacks that end in code without unwind information.
+    /// Sites whose stacks end in code without unwind information, or pass through such code.
     pub broken_stacks: u64,
     /// Events not recorded because the probe was already busy on that thread (signal handlers).
     pub reentrant_events: u64,

@@ -39,7 +39,7 @@ fn mapped(start: u64, bytes: u64, purpose: Purpose, entry: &Entry) {
     let (purpose, node) = if is_allocator {
         (Purpose::Allocator, 0)
     } else {
-        (purpose, record::capture_shared(&mut inside, entry))
+        (purpose, record::capture_shared(&mut inside, entry).name)
     };
     let time_ms = inside.segment.age_ms();
     mappings::insert(&inside, Mapping { start, end, node, purpose: purpose as u32, count: 1, time_ms });

@@ -45,7 +45,7 @@ fn enter_to_record() -> Option<Inside> {
 
 /// The stack of a call; 0 for the allocator.
 fn node_of(inside: &mut Inside, entry: &Entry) -> u32 {
-    if hooks::is_nested_call(entry.pc) { 0 } else { record::capture_shared(inside, entry) }
+    if hooks::is_nested_call(entry.pc) { 0 } else { record::capture_shared(inside, entry).name }
 }
 
 /// Records a call of `madvise` that succeeded.

@@ -7,7 +7,7 @@ use heapwise_format::segment::{Counter, NO_THREAD, ThreadState};
 
 use super::live_bytes::Part;
 use super::registry;
-use crate::atomics::{AtomicU64, Ordering};
+use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::declared_frames::DeclaredFrames;
 use crate::fixed_text::FixedText;
@@ -329,18 +329,17 @@ impl State {
         if self.record.is_none() {
             return tallies::shared(session, node, rate);
         }
-        let slot = session.stack_tree.own_tally(node);
-        let tag = OwnTally::tag(self.thread(), rate, self.period);
-        if let Some(number) = slot.and_then(|slot| tag.number_in(slot.load(Ordering::Relaxed))) {
-            return Some(TallyRef { number, counts: tallies::get(session, number)? });
+        let site = SiteKey::new(node, rate, self.thread());
+        let head = session.stack_tree.first_tally(node);
+        if let Some(tally) = head.and_then(|head| tallies::first(session, head, site)) {
+            return Some(tally);
         }
         let key = MapKey::own(node, rate);
         if let Some(number) = self.map.get(key) {
             return Some(TallyRef { number, counts: tallies::get(session, number)? });
         }
-        let site = SiteKey::new(node, rate, self.thread());
         let made = tallies::make(session, &mut self.reserve, site)?;
-        if !slot.is_some_and(|slot| tag.claim(slot, made.number)) {
+        if !head.is_some_and(|head| tallies::claim(session, head, made)) {
             self.map.insert(&session.segment, key, made.number);
         }
         Some(made)
@@ -363,31 +362,6 @@ impl State {
             *remote = Remote { of: of.number, counts: tally.counts };
         }
         Some(tally)
-    }
-}
-
-/// The word in which a node names the tally of one thread: tally, thread, rate, and the period's
-/// low bits.
-#[derive(Clone, Copy)]
-struct OwnTally(u64);
-
-impl OwnTally {
-    fn tag(thread: u16, rate: u16, period: u32) -> OwnTally {
-        OwnTally(u64::from(thread) << 32 | u64::from(rate & 0xff) << 48 | u64::from(period & 0xff) << 56)
-    }
-
-    #[inline(always)]
-    fn number_in(self, word: u64) -> Option<u32> {
-        let number = word ^ self.0;
-        (number <= u64::from(u32::MAX) && number != 0).then_some(number as u32)
-    }
-
-    /// Stores a tally in a word that is empty or of another period; false when it is in use.
-    fn claim(self, slot: &AtomicU64, number: u32) -> bool {
-        let before = slot.load(Ordering::Relaxed);
-        let is_free = before == 0 || before >> 56 != self.0 >> 56;
-        let word = self.0 | u64::from(number);
-        is_free && slot.compare_exchange(before, word, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 

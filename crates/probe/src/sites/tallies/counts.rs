@@ -81,6 +81,11 @@ impl Counts {
         SiteKey(self.site.load(Ordering::Relaxed))
     }
 
+    /// Whether it has counted no allocation yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.allocs.load(Ordering::Relaxed) == 0
+    }
+
     pub(super) fn period(&self) -> u32 {
         peak::period_of(self.now.load(Ordering::Relaxed))
     }

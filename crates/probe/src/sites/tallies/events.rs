@@ -127,7 +127,7 @@ impl TallyRef {
     /// Widens the range of sizes of the site, if it has to.
     #[inline(always)]
     pub(crate) fn widen_sizes(self, session: &Session, size: u64) {
-        if session.stack_tree.widen_sizes(self.counts.site().node(), size) {
+        if session.tallies.widen_sizes(self.number, size) {
             self.note_size(session, size);
         }
     }

@@ -66,6 +66,39 @@ pub(super) fn remote(session: &Session, of: u32) -> impl Iterator<Item = u32> {
     core::iter::successors(Some(first).filter(|first| *first != 0), next)
 }
 
+/// Bits of a site's thread and rate, kept beside the number of a node's first tally: they spare
+/// most other threads the access to its record.
+#[inline(always)]
+fn owner_bits(site: SiteKey) -> u32 {
+    u32::from(site.rate() ^ site.thread()) << 24
+}
+
+/// The first tally of a node, if it is that of this site, of this period.
+#[inline(always)]
+pub(crate) fn first(session: &Session, head: &AtomicU32, site: SiteKey) -> Option<TallyRef> {
+    let number = head.load(Ordering::Acquire) ^ owner_bits(site);
+    if number == 0 || number > chain::NUMBER {
+        return None;
+    }
+    let counts = get(session, number)?;
+    let is_it = counts.site() == site && counts.is_of_period(&session.peak);
+    is_it.then_some(TallyRef { number, counts })
+}
+
+/// Makes a tally the first one of its node; false when there is one of this period.
+pub(crate) fn claim(session: &Session, head: &AtomicU32, tally: TallyRef) -> bool {
+    let before = head.load(Ordering::Acquire);
+    let word = owner_bits(tally.counts.site()) | tally.number;
+    has_no_first(session, before)
+        && head.compare_exchange(before, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Whether a node's list of tallies, which starts with `head`, is empty or of another period.
+fn has_no_first(session: &Session, head: u32) -> bool {
+    let first = get(session, head & chain::NUMBER).filter(|_| head & chain::NUMBER != 0);
+    first.is_none_or(|counts| !counts.is_of_period(&session.peak))
+}
+
 /// The tally of a stack that all threads share, made when there is none; `None` when the table is
 /// full.
 pub(crate) fn shared(session: &Session, node: u32, rate: u16) -> Option<TallyRef> {
@@ -75,21 +108,31 @@ pub(crate) fn shared(session: &Session, node: u32, rate: u16) -> Option<TallyRef
         get(session, number).is_some_and(|counts| counts.site() == site && counts.period() == period)
     };
     let next = |number| Some(&session.tallies.links.get(number)?.next);
-    let mut link = session.stack_tree.shared_tally(node)?;
+    let head = session.stack_tree.first_tally(node)?;
+    let mut made = None;
     loop {
-        match chain::search(link, next, is_it) {
+        let end = match chain::search(head, next, is_it) {
             End::Found(number) => return Some(TallyRef { number, counts: get(session, number)? }),
-            End::Open(end) => {
-                let made = describe(session, take_numbers(session, 1)?, site)?;
-                if chain::append(end, made.number) {
-                    return Some(made);
-                }
-                // Another thread appended first. The number stays unused.
-                link = end;
-            }
+            End::Open(end) => Some(end),
             // One sampling distance after another: a list of that many is not searched further.
-            End::Long => return None,
+            End::Long => None,
+        };
+        let is_free = has_no_first(session, head.load(Ordering::Acquire));
+        if end.is_none() && !is_free {
+            return None;
         }
+        let new = match made {
+            Some(new) => new,
+            None => *made.insert(describe(session, take_numbers(session, 1)?, site)?),
+        };
+        let is_added = match end {
+            Some(end) if !is_free => chain::append(end, new.number),
+            _ => claim(session, head, new),
+        };
+        if is_added {
+            return made;
+        }
+        // Another thread was faster. If it made this tally, the number stays unused.
     }
 }
 

@@ -19,6 +19,7 @@ fn block(tally: u32) -> Live {
     Live { tally, size: 24 }
 }
 
+/// `parent` is a number that no node gets in the model.
 fn meet_stack(session: &Session, parent: u32, place: u64) {
     let id = stack_tree::child(session, parent, place, 1);
     let node = id.and_then(|id| stack_tree::node(session, id)).expect("made");
@@ -45,7 +46,7 @@ fn a_node_is_whole_before_anybody_has_its_number() {
 /// For `hash_table::insert` and `publish` (release), `at_home`, `probe` and `slots` (acquire).
 #[test]
 fn a_node_in_the_hash_is_whole() {
-    let parent = 7;
+    let parent = 70;
     let meet = move |session| meet_stack(session, parent, 0x5555_0000_0990);
     let fill =
         move |session| (1..=8).for_each(|child| meet_stack(session, parent, 0x5555_0001_0000 + child * 16));
@@ -79,11 +80,11 @@ fn a_reader_knows_which_nodes_are_whole() {
         BEFORE.store(session.segment.counter(Counter::Nodes).load(Ordering::Relaxed), Ordering::Relaxed);
     };
     check(prepare, move |session| {
-        let appends = loom::thread::spawn(move || meet_stack(session, 5, first));
-        let (nodes, ()) = together(move || read(session), move || meet_stack(session, 6, second));
+        let appends = loom::thread::spawn(move || meet_stack(session, 50, first));
+        let (nodes, ()) = together(move || read(session), move || meet_stack(session, 60, second));
         appends.join().expect("no panic");
         for node in nodes {
-            assert!([(first, 5, 1), (second, 6, 1)].contains(&node), "{node:x?}");
+            assert!([(first, 50, 1), (second, 60, 1)].contains(&node), "{node:x?}");
         }
         assert_eq!(read(session).len(), 2);
     });
@@ -92,7 +93,7 @@ fn a_reader_knows_which_nodes_are_whole() {
 /// Threads that share a site get one tally, which is described: a thread that finds its number
 /// before its description takes it for another site's, and makes a second one.
 ///
-/// For `chain::append` (release) and `chain::search` (acquire).
+/// For `lists::claim` (release) and `chain::search` (acquire).
 #[test]
 fn a_shared_tally_is_described_before_another_thread_has_its_number() {
     let meet = |session: &Session| {
