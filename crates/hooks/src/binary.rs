@@ -10,6 +10,7 @@ use object::{Object, ObjectSymbol, RelocationFlags, SymbolKind, elf};
 
 use crate::file_blocks::{Elf, FileBlocks};
 use crate::function::{self, Allocator};
+use crate::symbol_search;
 use crate::texts;
 
 /// Where a symbol is written.
@@ -50,7 +51,8 @@ pub struct Code {
 /// What is known of an ELF file.
 #[derive(Debug, Clone, Default)]
 pub struct Binary {
-    /// Functions that may be an allocator's, by address.
+    /// Functions that may be an allocator's, by address; none when none of them identifies an
+    /// allocator.
     pub symbols: Vec<Symbol>,
     /// Arrays of size classes.
     pub classes: Vec<Symbol>,
@@ -80,13 +82,15 @@ impl Binary {
     #[must_use]
     pub fn read_in(path: &Path, folder: &Path, root: &Path) -> Option<Binary> {
         let opened = open(path)?;
+        let symbol_search::Found { mut has_full_table, may_define } = symbol_search::search(&opened)?;
         let blocks = FileBlocks::new(opened.try_clone().ok()?);
         let file = Elf::parse(&blocks).ok()?;
         let mut symbols = Symbols::default();
-        symbols.add(file.dynamic_symbols(), Table::Dynamic);
-        symbols.add(file.symbols(), Table::Full);
+        if may_define {
+            symbols.add(file.dynamic_symbols(), Table::Dynamic);
+            symbols.add(file.symbols(), Table::Full);
+        }
         let texts = texts::allocators(&file, &opened);
-        let mut has_full_table = file.symbols().next().is_some();
         let may_have_allocator = !texts.is_empty() || symbols.has("malloc");
         if !has_full_table && may_have_allocator {
             let build_id = file.build_id().ok().flatten();
@@ -110,6 +114,24 @@ impl Binary {
     pub fn find(&self, name: &str) -> Option<&Symbol> {
         self.symbols.iter().find(|symbol| symbol.name == name)
     }
+}
+
+/// Whether a file may define functions of an allocator, in its own symbols or in those of a separate
+/// debug file. False is certain, and is found without reading the symbols.
+#[must_use]
+pub fn may_define_allocator(path: &Path, root: &Path) -> bool {
+    let search = || {
+        let opened = open(path)?;
+        let found = symbol_search::search(&opened)?;
+        if found.may_define || found.has_full_table {
+            return Some(found.may_define);
+        }
+        let blocks = FileBlocks::new(opened);
+        let file = Elf::parse(&blocks).ok()?;
+        let files = debug_files(path.parent().unwrap_or(root), root, &file);
+        Some(files.iter().any(|path| path.exists()))
+    };
+    search().unwrap_or(false)
 }
 
 /// Functions by address: those with several names have several.

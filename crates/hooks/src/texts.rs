@@ -1,7 +1,6 @@
 //! Texts of allocators among the constants of a binary: how an allocator without symbols is found.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use memchr::memmem;
 use object::read::ReadRef;
@@ -9,6 +8,7 @@ use object::{Object, ObjectSection};
 
 use crate::file_blocks::Elf;
 use crate::function::Allocator;
+use crate::pieces;
 
 /// Texts that only the code of an allocator has.
 const TEXTS: [(&str, Allocator); 3] = [
@@ -17,11 +17,11 @@ const TEXTS: [(&str, Allocator); 3] = [
     ("tcmalloc: large alloc", Allocator::Tcmalloc),
 ];
 
-/// Most bytes of constants that are searched.
-const MOST_CONSTANTS: u64 = 256 << 20;
+/// Part of each text: one search finds all of them.
+const COMMON: &str = "malloc";
 
-/// Bytes that are searched at once: Node.js has 45 MiB of constants.
-const PIECE_BYTES: usize = 256 << 10;
+/// Most bytes of constants that are searched: Node.js has 45 MiB.
+const MOST_CONSTANTS: u64 = 256 << 20;
 
 /// Allocators whose texts are among the constants of a file; `bytes` is the same file.
 pub(crate) fn allocators<'data, R: ReadRef<'data>>(file: &Elf<'data, R>, bytes: &File) -> Vec<Allocator> {
@@ -38,19 +38,16 @@ pub(crate) fn allocators<'data, R: ReadRef<'data>>(file: &Elf<'data, R>, bytes: 
 /// Searches a part of a file. Pieces overlap, so that no text is cut.
 fn search(file: &File, offset: u64, size: u64, found: &mut [bool; TEXTS.len()]) {
     let overlap = TEXTS.iter().map(|(text, _)| text.len() - 1).max().unwrap_or(0);
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut done = 0;
-    while done < size {
-        let wanted = usize::try_from(size - done).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-        let read = file.read_at(&mut piece[..wanted], offset.saturating_add(done)).unwrap_or(0);
-        for ((text, _), is_found) in TEXTS.iter().zip(found.iter_mut()) {
-            *is_found |= memmem::find(&piece[..read], text.as_bytes()).is_some();
+    let common = memmem::Finder::new(COMMON);
+    pieces::each(file, (offset, size), overlap, |piece, _| {
+        for at in common.find_iter(piece) {
+            for ((text, _), is_found) in TEXTS.iter().zip(found.iter_mut()) {
+                let start = text.find(COMMON).and_then(|before| at.checked_sub(before));
+                *is_found |= start.is_some_and(|start| piece[start..].starts_with(text.as_bytes()));
+            }
         }
-        if read <= overlap {
-            return;
-        }
-        done += (read - overlap) as u64;
-    }
+        true
+    });
 }
 
 #[cfg(test)]
@@ -58,6 +55,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::pieces::PIECE_BYTES;
 
     /// Whether each text is found in the bytes from `offset` on.
     fn found(bytes: &[u8], offset: u64, size: u64) -> [bool; TEXTS.len()] {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use heapwise_format::entry_hooks::StateWord;
-use heapwise_hooks::binary::Binary;
+use heapwise_hooks::binary::{self, Binary};
 use heapwise_hooks::family::{Family, Place, Reach, families};
 use heapwise_hooks::island;
 use heapwise_hooks::maps::Maps;
@@ -29,6 +29,9 @@ pub(crate) struct OwnAllocators {
 impl OwnAllocators {
     /// Those of a program that will be started; `None` when it has none.
     pub(crate) fn of(executable: &Path) -> Option<Self> {
+        if !binary::may_define_allocator(executable, Path::new("/")) {
+            return None;
+        }
         let binary = Binary::read(executable, Path::new("/"))?;
         Self::reached_by_hooks(executable.canonicalize().ok()?, executable.to_owned(), binary)
     }
