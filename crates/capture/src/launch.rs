@@ -79,9 +79,11 @@ pub fn start(
     let mut command = Command::new(&path);
     // The segment is read when the program has ended, and then removed.
     let mut conf = format!("{conf},keep_segment:true,{},scope:{}", carriers::launcher_key(), scope.name());
+    let allocators = OwnAllocators::of(&path);
     if let Some(requests) = HookRequests::listen() {
         conf.push_str(",hooks:true");
-        requests.answer(library.clone(), tell.clone());
+        let plain = allocators.is_none().then_some(&*path);
+        requests.answer(library.clone(), plain, tell.clone());
     }
     command.args(arguments).env("LD_PRELOAD", preload_list(&library)).env("HEAPWISE_CONF", conf);
     // heapwise_gs.h runs this executable, of the same version as the probe, for reports.
@@ -94,7 +96,6 @@ pub fn start(
     let forwarder =
         Forwarder::new().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let carriers = Carriers::before_start();
-    let allocators = OwnAllocators::of(&path);
     if allocators.is_some() {
         ptrace::trace_from_start(&mut command);
     }

@@ -117,9 +117,10 @@ impl Binary {
 }
 
 /// Whether a file may define functions of an allocator, in its own symbols or in those of a separate
-/// debug file. False is certain, and is found without reading the symbols.
+/// debug file. False is certain, and is found without reading the symbols. The file is in the
+/// directory `folder` of `root`.
 #[must_use]
-pub fn may_define_allocator(path: &Path, root: &Path) -> bool {
+pub fn may_define_allocator(path: &Path, folder: &Path, root: &Path) -> bool {
     let search = || {
         let opened = open(path)?;
         let found = symbol_search::search(&opened)?;
@@ -128,7 +129,7 @@ pub fn may_define_allocator(path: &Path, root: &Path) -> bool {
         }
         let blocks = FileBlocks::new(opened);
         let file = Elf::parse(&blocks).ok()?;
-        let files = debug_files(path.parent().unwrap_or(root), root, &file);
+        let files = debug_files(folder, root, &file);
         Some(files.iter().any(|path| path.exists()))
     };
     search().unwrap_or(false)

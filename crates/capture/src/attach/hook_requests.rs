@@ -34,11 +34,16 @@ impl HookRequests {
         Some(Self { listener: UnixListener::bind_addr(&address).ok()? })
     }
 
-    /// Answers requests in a thread. `tell` is called with the pid and the result for programs that
-    /// have an allocator inside.
-    pub(crate) fn answer(self, probe: PathBuf, tell: impl Fn(u32, Outcome<Hooked>) + Send + 'static) {
+    /// Answers requests in a thread. `plain` is an executable without an allocator inside. `tell` is
+    /// called with the pid and the result for programs that have one.
+    pub(crate) fn answer(
+        self,
+        probe: PathBuf,
+        plain: Option<&Path>,
+        tell: impl Fn(u32, Outcome<Hooked>) + Send + 'static,
+    ) {
+        let mut plain: BTreeSet<(u64, u64)> = plain.and_then(identity).into_iter().collect();
         std::thread::spawn(move || {
-            let mut plain = BTreeSet::new();
             for program in self.listener.incoming().flatten() {
                 let Ok(peer) = rustix::net::sockopt::socket_peercred(&program) else { continue };
                 let pid = peer.pid.as_raw_nonzero().get() as u32;
@@ -57,7 +62,12 @@ impl HookRequests {
 
 /// Device and number of a process's executable.
 fn executable(pid: u32) -> Option<(u64, u64)> {
-    let data = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    identity(Path::new(&format!("/proc/{pid}/exe")))
+}
+
+/// Device and number of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let data = path.metadata().ok()?;
     Some((data.dev(), data.ino()))
 }
 

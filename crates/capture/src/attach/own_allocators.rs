@@ -29,10 +29,8 @@ pub(crate) struct OwnAllocators {
 impl OwnAllocators {
     /// Those of a program that will be started; `None` when it has none.
     pub(crate) fn of(executable: &Path) -> Option<Self> {
-        if !binary::may_define_allocator(executable, Path::new("/")) {
-            return None;
-        }
-        let binary = Binary::read(executable, Path::new("/"))?;
+        let folder = executable.parent()?;
+        let binary = read(executable, folder, Path::new("/"))?;
         Self::reached_by_hooks(executable.canonicalize().ok()?, executable.to_owned(), binary)
     }
 
@@ -40,7 +38,7 @@ impl OwnAllocators {
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
         let mapped = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let [file, root] = ["exe", "root"].map(|name| PathBuf::from(format!("/proc/{pid}/{name}")));
-        let binary = Binary::read_in(&file, &process_files::folder_of(pid, &mapped), &root)?;
+        let binary = read(&file, &process_files::folder_of(pid, &mapped), &root)?;
         Self::reached_by_hooks(mapped, file, binary)
     }
 
@@ -81,6 +79,12 @@ impl OwnAllocators {
         let refused = all.refused.into_iter().map(|(name, why)| (name, why.to_string())).collect();
         Ok(Hooked { functions: all.patches.len(), refused })
     }
+}
+
+/// As [`Binary::read_in`], for an executable that may have an allocator inside.
+fn read(executable: &Path, folder: &Path, root: &Path) -> Option<Binary> {
+    binary::may_define_allocator(executable, folder, root)
+        .then(|| Binary::read_in(executable, folder, root))?
 }
 
 /// The hooks of a program that was started.
