@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use heapwise_format::bytes::{u16_at, u32_at, u64_at};
+use memchr::memmem;
 
 /// Why a program will ignore a preloaded library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +80,9 @@ pub fn obstacle(program: &Path) -> Option<Obstacle> {
 fn sanitizer(elf: &[u8], file: &File) -> Option<&'static str> {
     const RUNTIMES: [&str; 4] = ["libasan.so", "libtsan.so", "libhwasan.so", "__asan_init"];
     let strings = dynamic_strings(elf, file)?;
-    let mut names = strings.split(|byte| *byte == 0);
-    names.find_map(|name| RUNTIMES.into_iter().find(|runtime| name.starts_with(runtime.as_bytes())))
+    let is_name = |at: usize| at.checked_sub(1).is_some_and(|before| strings[before] == 0);
+    let is_there = |runtime: &&str| memmem::find_iter(&strings, runtime.as_bytes()).any(is_name);
+    RUNTIMES.into_iter().find(is_there)
 }
 
 /// The dynamic string table: names of needed libraries and of dynamic symbols.
