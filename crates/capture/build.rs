@@ -1,5 +1,4 @@
-//! Builds the probe as a shared library with a cargo of its own and compresses it, for
-//! `include_bytes!`.
+//! Builds the probe as a shared library with a cargo of its own, for `include_bytes!`.
 //!
 //! Stable cargo cannot embed a cdylib dependency in an executable, and `cargo install` copies
 //! executables only; a nested build makes both `cargo build` and `cargo install` yield one file.
@@ -8,12 +7,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::env;
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 
 fn main() {
     let crates = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
@@ -29,19 +24,12 @@ fn main() {
         None => build(&crates.join("probe/Cargo.toml")),
     };
     let bytes = fs::read(&library).unwrap_or_else(|error| panic!("{}: {error}", library.display()));
-    // The file name of the unpacked library: no start has to decompress it to know its name.
     println!("cargo::rustc-env=HEAPWISE_PROBE_FINGERPRINT={}", fingerprint(&bytes));
-    let compressed = PathBuf::from(variable("OUT_DIR")).join("probe.zlib");
-    compress(&bytes, &compressed).unwrap_or_else(|error| panic!("{}: {error}", compressed.display()));
+    let copy = PathBuf::from(variable("OUT_DIR")).join("probe.so");
+    fs::write(&copy, &bytes).unwrap_or_else(|error| panic!("{}: {error}", copy.display()));
 }
 
-fn compress(library: &[u8], to: &Path) -> std::io::Result<()> {
-    let mut encoder = ZlibEncoder::new(fs::File::create(to)?, Compression::best());
-    encoder.write_all(library)?;
-    encoder.finish().map(drop)
-}
-
-/// As `fingerprint` of `src/preload.rs`, which the same compiler builds.
+/// Distinguishes versions of the library.
 fn fingerprint(library: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     library.hash(&mut hasher);

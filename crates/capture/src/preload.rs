@@ -1,10 +1,8 @@
-//! The preload library: embedded in the executable, compressed; unpacked once per version into the
-//! user's cache.
+//! The preload library: embedded in the executable; unpacked once per version into the user's
+//! cache.
 
-use std::collections::hash_map::DefaultHasher;
-use std::fs;
-use std::hash::{Hash, Hasher};
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +10,10 @@ use super::process;
 use crate::failure::{Failure, Outcome};
 use crate::own_files;
 
-/// libheapwise.so as built together with this executable, compressed: 0.2 instead of 0.5 MB.
-static COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.zlib"));
-/// [`fingerprint`] of the library, in decimal digits.
+/// libheapwise.so as built together with this executable. Not compressed: a file is compared with it
+/// before each use.
+static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.so"));
+/// Distinguishes versions of the library, in decimal digits.
 const FINGERPRINT: &str = env!("HEAPWISE_PROBE_FINGERPRINT");
 
 /// Environment variable that names a library to use instead of the embedded one.
@@ -35,14 +34,6 @@ pub fn path() -> Outcome<PathBuf> {
         }
     }
     Err(Failure::new(format!("no place for the preload library ({})", problems.join("; "))))
-}
-
-fn decompressed() -> Vec<u8> {
-    let mut library = Vec::new();
-    flate2::read::ZlibDecoder::new(COMPRESSED)
-        .read_to_end(&mut library)
-        .expect("the build script compressed it");
-    library
 }
 
 /// A daemon that root starts may become another user and then run programs: they inherit
@@ -79,7 +70,7 @@ fn unpack(directory: &Path) -> Result<PathBuf, String> {
     if !is_whole(&path) {
         let temporary = directory.join(format!(".libheapwise-{}.tmp", std::process::id()));
         let mut file = own_files::create_temporary(&temporary).map_err(text)?;
-        file.write_all(&decompressed()).map_err(text)?;
+        file.write_all(LIBRARY).map_err(text)?;
         file.set_permissions(fs::Permissions::from_mode(0o500 | others)).map_err(text)?;
         fs::rename(&temporary, &path).map_err(text)?;
     }
@@ -88,8 +79,21 @@ fn unpack(directory: &Path) -> Result<PathBuf, String> {
 
 /// Whether a file is ours and holds the library: a crash may have left part of it.
 fn is_whole(path: &Path) -> bool {
-    let is_library = |bytes: Vec<u8>| fingerprint(&bytes).to_string() == FINGERPRINT;
-    is_ours(path) && fs::read(path).is_ok_and(is_library)
+    is_ours(path) && holds_library(path).unwrap_or(false)
+}
+
+/// Compares a file with the library.
+fn holds_library(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let (mut piece, mut rest) = ([0; 32 << 10], LIBRARY);
+    loop {
+        let read = file.read(&mut piece)?;
+        match rest.strip_prefix(&piece[..read]) {
+            Some(behind) if read > 0 => rest = behind,
+            Some(_) => return Ok(rest.is_empty()),
+            None => return Ok(false),
+        }
+    }
 }
 
 fn is_ours(path: &Path) -> bool {
@@ -100,11 +104,4 @@ fn is_ours(path: &Path) -> bool {
 fn is_noexec(directory: &Path) -> bool {
     rustix::fs::statvfs(directory)
         .is_ok_and(|info| info.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
-}
-
-/// Distinguishes versions of the library. The build script has the same function.
-fn fingerprint(library: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    library.hash(&mut hasher);
-    hasher.finish()
 }
