@@ -5,12 +5,13 @@ mod help;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use heapwise_capture::preload;
 
 use crate::commands;
 use crate::commands::report::{self, View};
+use crate::commands::run::RunArgs;
 use crate::failure::Outcome;
 
 #[derive(Debug, Parser)]
@@ -36,7 +37,7 @@ pub(crate) enum Command {
         heapwise run -- ./app                       count every block; findings when it ends\n  \
         heapwise run -c 512K -- ./server --port 80  sample one block per 512 KiB\n  \
         heapwise run --log -o app.hwr -- ./app      record every event with its time")]
-    Run(commands::run::RunArgs),
+    Run(RunArgs),
     /// Bring the probe into a running process and start recording
     #[command(after_help = "Examples:\n  \
         heapwise attach 4711            sample what it allocates from now on\n  \
@@ -236,8 +237,20 @@ impl Command {
 
 /// Parses the arguments.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    if let Some(run) = parse_run(&arguments) {
+        return Ok(run);
+    }
     let matches = command().try_get_matches_from(arguments)?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
+}
+
+/// `heapwise run` without mistakes and requests for help. Describing the other commands takes longer
+/// than all else before the program starts.
+fn parse_run(arguments: &[OsString]) -> Option<Command> {
+    let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
+    let command = RunArgs::augment_args(clap::Command::new("run"));
+    let matches = command.try_get_matches_from(own).ok()?;
+    RunArgs::from_arg_matches(&matches).ok().map(Command::Run)
 }
 
 /// The whole command line, with its help.
