@@ -18,6 +18,7 @@ pub(crate) mod ps;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
+mod run_allocators;
 mod run_resident;
 mod run_watchers;
 pub(crate) mod serve;

@@ -113,13 +113,19 @@ impl std::fmt::Display for Family {
     }
 }
 
-/// The allocator inside an executable that the probe does not see, in one phrase;
+/// The families of an executable.
+#[must_use]
+pub fn of_executable(path: &Path) -> Vec<Family> {
+    let binary = Binary::read(path, Path::new("/"));
+    binary.map_or_else(Vec::new, |binary| families(&binary, Place::Executable))
+}
+
+/// The allocator among those of an executable that the probe does not see, in one phrase;
 /// `has_entry_hooks`: functions of the executable are hooked at their entry.
 #[must_use]
-pub fn unseen(executable: &Path, has_entry_hooks: bool) -> Option<String> {
-    let found = families(&Binary::read(executable, Path::new("/"))?, Place::Executable);
+pub fn unseen(families: &[Family], has_entry_hooks: bool) -> Option<String> {
     let is_unseen = |family: &&Family| !(has_entry_hooks && family.reach == Reach::Entry);
-    found.iter().find(is_unseen).map(ToString::to_string)
+    families.iter().find(is_unseen).map(ToString::to_string)
 }
 
 /// The families of a binary.

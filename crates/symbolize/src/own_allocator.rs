@@ -20,8 +20,8 @@ struct Remembered {
     found: Option<String>,
 }
 
-/// Files that were read. An agent takes a profile of every process each minute, and reading the
-/// 150 000 symbols of Node.js takes 0.3 seconds.
+/// Files that were read. An agent takes a profile of every process each minute, and searching the
+/// names and constants of Node.js takes 20 ms.
 static REMEMBERED: Mutex<Vec<Remembered>> = Mutex::new(Vec::new());
 
 /// Notes an allocator inside the executable of a profile that the probe recorded.
@@ -55,7 +55,7 @@ fn unseen(path: &Path, is_hooked: bool) -> Option<String> {
     if let Some(file) = files().iter().find(is_same) {
         return file.found.clone();
     }
-    let found = family::unseen(path, is_hooked);
+    let found = family::unseen(&family::of_executable(path), is_hooked);
     let mut files = files();
     if files.len() == MOST_REMEMBERED {
         files.clear();

@@ -18,6 +18,7 @@ use heapwise_render::{Text, coverage};
 
 use super::dump;
 use super::record::{self, RetentionArgs};
+use super::run_allocators::AllocatorSearch;
 use super::run_resident::Resident;
 use super::run_watchers::{WatchOptions, Watched, Watchers, print_not_recorded};
 use super::summary;
@@ -90,7 +91,8 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     let pid = running.pid();
     let log = (args.mode.mode() == Mode::Log).then(|| args.log_options(pid));
     let (tree, children, quiet) = (running.tree(), args.children, args.quiet);
-    let watchers = Watchers::start(WatchOptions { pid, tree, log, children, is_shell, quiet });
+    let profile = matches!(args.mode.mode(), Mode::Sampled | Mode::Exact);
+    let watchers = Watchers::start(WatchOptions { pid, tree, log, profile, children, is_shell, quiet });
     let ended = running.wait()?;
     let mut watched = watchers.end(&ended)?;
     let segments = watched.tree.segments();
@@ -99,6 +101,9 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
         });
         note!("the program left no profile: {why}");
+        if !args.children && !is_shell {
+            segments.iter().for_each(|segment| drop(segment.remove()));
+        }
         return Ok(ExitCode::from(ended.code));
     };
     let only = if is_shell { watched.tree.only_child() } else { None };
@@ -144,7 +149,7 @@ fn finish_all(
     overwrite: Overwrite,
     watched: Watched,
 ) -> Outcome {
-    let Watched { recorded, children, mut tree, peak_ledger } = watched;
+    let Watched { recorded, children, mut tree, peak_ledger, allocators } = watched;
     if let Some(recorded) = recorded {
         return args.finish_log(recorded, children, noted_peak(found));
     }
@@ -152,7 +157,7 @@ fn finish_all(
         return Ok(());
     }
     let resident = peak_ledger.map(|ledger| Resident { ledger, peak: noted_peak(found) });
-    finish(args, found, ended, overwrite, resident.as_ref())?;
+    finish(args, found, ended, overwrite, resident.as_ref(), allocators)?;
     if args.children { write_children(args, &tree.descendants(), overwrite) } else { Ok(()) }
 }
 
@@ -270,6 +275,7 @@ fn finish(
     ended: &Ended,
     overwrite: Overwrite,
     resident: Option<&Resident>,
+    allocators: Option<AllocatorSearch>,
 ) -> Outcome {
     let segment = found.open()?;
     let snapshot = segment.snapshot()?;
@@ -282,8 +288,8 @@ fn finish(
     let recorded = &mut profile.meta.recorded;
     // CPython contains mimalloc, and uses it in free-threaded builds only.
     if recorded.runtime.is_none_or(|runtime| runtime.language != RuntimeLanguage::Python) {
-        let unseen = family::unseen(Path::new(&profile.meta.program), recorded.entry_hooks > 0);
-        recorded.own_allocator = unseen.unwrap_or_default();
+        let families = AllocatorSearch::end(allocators, Path::new(&profile.meta.program));
+        recorded.own_allocator = family::unseen(&families, recorded.entry_hooks > 0).unwrap_or_default();
     }
     // The probe's last sign of life may be long before the end.
     if recorded.began == Began::WithProgram && recorded.stopped_ns.is_none() {

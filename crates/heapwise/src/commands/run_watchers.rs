@@ -1,5 +1,5 @@
 //! What works beside the program of `run`: recorders, the cleaner of segments, the reader of the
-//! resident memory at the peak; and the processes that the program leaves behind.
+//! resident memory at the peak, the search for its allocators; and the processes that the program leaves behind.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_profile::ProgramEnd;
 
 use super::record;
+use super::run_allocators::AllocatorSearch;
 use crate::failure::Outcome;
 
 /// Time between two looks at processes that the program left behind.
@@ -28,6 +29,8 @@ pub(super) struct WatchOptions {
     pub(super) tree: ProcessTree,
     /// How it is recorded, in log mode.
     pub(super) log: Option<RecordOptions>,
+    /// A profile is written when it has ended.
+    pub(super) profile: bool,
     /// Its children are followed too.
     pub(super) children: bool,
     /// Its only child may be what the user means.
@@ -44,6 +47,7 @@ pub(super) struct Watchers {
     /// Removes the segments of children that no command reads.
     cleaner: Option<SegmentCleaner>,
     peak: Option<PeakWatch>,
+    allocators: Option<AllocatorSearch>,
 }
 
 /// Their results.
@@ -56,11 +60,13 @@ pub(super) struct Watched {
     pub(super) tree: ProcessTree,
     /// Resident memory nearest to the peak.
     pub(super) peak_ledger: Option<PeakLedger>,
+    /// Allocators inside the program.
+    pub(super) allocators: Option<AllocatorSearch>,
 }
 
 impl Watchers {
     pub(super) fn start(options: WatchOptions) -> Self {
-        let WatchOptions { pid, ref tree, ref log, children, is_shell, quiet } = options;
+        let WatchOptions { pid, ref tree, ref log, profile, children, is_shell, quiet } = options;
         // Without `--children` no command reads the segments of children.
         let tell: Option<fn(NotRecorded)> = if quiet { None } else { Some(print_not_recorded) };
         let unwanted = if log.is_some() { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
@@ -79,6 +85,7 @@ impl Watchers {
                 .map(|options| ChildRecorder::watch(tree.clone(), options)),
             cleaner: cleaning.map(|(unwanted, ended)| SegmentCleaner::start(tree.clone(), unwanted, ended)),
             peak: (!quiet && log.is_none()).then(|| PeakWatch::start(pid)),
+            allocators: profile.then(|| AllocatorSearch::start(pid)).flatten(),
             options,
         }
     }
@@ -99,7 +106,7 @@ impl Watchers {
             options.name_survivors();
         }
         let tree = options.tree;
-        Ok(Watched { recorded, children, tree, peak_ledger })
+        Ok(Watched { recorded, children, tree, peak_ledger, allocators: self.allocators })
     }
 }
 
