@@ -246,10 +246,14 @@ impl SegmentCleaner {
                 Unwanted::LeftAlone => None,
                 Unwanted::Silenced { tell } => Some(UndrainedLogGuard { seen: BTreeSet::new(), tell }),
             };
-            while !stopped.load(Ordering::Relaxed) {
+            loop {
                 std::thread::park_timeout(PAUSE);
                 if let Some(silencer) = &mut silencer {
                     silencer.look(&mut family);
+                }
+                // The user of the tree looks at what is left.
+                if stopped.load(Ordering::Relaxed) {
+                    break;
                 }
                 match ended {
                     EndedChildren::OnlyKept if family.only_child().is_some() => {}
