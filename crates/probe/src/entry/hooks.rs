@@ -250,7 +250,7 @@ pub(crate) enum HookMode {
 }
 
 /// The [`HookMode`] in force, for hooks that are not vectors.
-static MODE: AtomicU8 = AtomicU8::new(HookMode::Counting as u8);
+pub(crate) static MODE: AtomicU8 = AtomicU8::new(HookMode::Counting as u8);
 
 impl HookMode {
     /// Whether allocations count down.

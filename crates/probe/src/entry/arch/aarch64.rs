@@ -435,8 +435,21 @@ macro_rules! resize_count_stub {
     };
 }
 
+/// The `trace` stub counts the bytes.
+macro_rules! domain_allocate_stub {
+    ($size:literal, $function:expr) => {
+        pub(crate) use trace as count;
+    };
+}
+/// The `trace` stub looks the block up.
+macro_rules! domain_release_stub {
+    ($function:expr) => {
+        pub(crate) use trace as count;
+    };
+}
+
 pub(crate) use {
-    allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_7, replace_saving_2, replace_stub, resize_count_stub,
-    size_first, size_product,
+    allocate_stub, domain_allocate_stub, domain_release_stub, entry_stub, jump_stub, release_stub,
+    release_with, replace_1, replace_2, replace_3, replace_4, replace_5, replace_6, replace_7,
+    replace_saving_2, replace_stub, resize_count_stub, size_first, size_product,
 };

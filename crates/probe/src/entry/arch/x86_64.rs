@@ -483,8 +483,112 @@ macro_rules! resize_count_stub {
     };
 }
 
+/// Allocation in a domain of CPython, with a `trace` stub beside it: the first argument is the
+/// domain's context, `$size` computes the size into r10, and `$function` is the offset of the
+/// interpreter's own function in the context. While samples are counted down, a size that only
+/// arenas serve is counted here; larger sizes reach `malloc`, which counts them.
+macro_rules! domain_allocate_stub {
+    ($size:literal, $function:expr) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "cmp byte ptr [rip + {mode}], {tracing}",
+                "je 2f",
+                "cmp byte ptr [rip + {service}], {arenas}",
+                "jne 2f",
+                $size,
+                "cmp r10, {most}",
+                "ja 3f",
+                "mov rax, qword ptr [rip + heapwise_thread@GOTTPOFF]",
+                "sub qword ptr fs:[rax], r10",
+                "jb 4f",
+                "3:",
+                "mov rax, qword ptr [rdi + {function}]",
+                "mov rdi, qword ptr [rdi]",
+                "jmp rax",
+                "4:",
+                "add qword ptr fs:[rax], r10",
+                "2:",
+                "jmp {trace}",
+                ".cfi_endproc",
+                mode = sym $crate::hooks::MODE,
+                tracing = const $crate::hooks::HookMode::Tracing as u8,
+                service = sym $crate::runtimes::python::counting::SERVICE,
+                arenas = const $crate::runtimes::python::counting::Service::Arenas as u8,
+                most = const $crate::runtimes::python::counting::MOST_IN_ARENA,
+                function = const $function,
+                trace = sym trace,
+            )
+        }
+    };
+}
+
+/// Free in a domain of CPython, with a `trace` stub beside it. While samples are looked up in the
+/// page filter, and the interpreter is not being finalized, a block that is neither a sample nor a
+/// named code object is freed without a call.
+macro_rules! domain_release_stub {
+    ($function:expr) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "cmp byte ptr [rip + {mode}], {counting}",
+                "jne 2f",
+                "mov rax, qword ptr [rip + {ending}]",
+                "cmp qword ptr [rax], 0",
+                "jne 2f",
+                "mov rax, rsi",
+                "shr rax, 4",
+                "mov r8, rax",
+                "shr r8, 6",
+                "and r8d, {code_words} - 1",
+                "lea rcx, [rip + {codes} + {code_filter}]",
+                "mov rcx, qword ptr [rcx + r8 * 8]",
+                "bt rcx, rax",
+                "jc 2f",
+                "mov rax, rsi",
+                "shr rax, 12",
+                "and eax, {pages} - 1",
+                "lea rcx, [rip + {filter}]",
+                "cmp byte ptr [rcx + rax], 0",
+                "jne 4f",
+                "3:",
+                "mov rax, qword ptr [rdi + {function}]",
+                "mov rdi, qword ptr [rdi]",
+                "jmp rax",
+                "4:",
+                "mov rax, rsi",
+                "shr rax, {fold}",
+                "add rax, rsi",
+                "shr rax, 4",
+                "and eax, {granules} - 1",
+                "cmp byte ptr [rcx + rax + {pages}], 0",
+                "je 3b",
+                "2:",
+                "jmp {trace}",
+                ".cfi_endproc",
+                mode = sym $crate::hooks::MODE,
+                counting = const $crate::hooks::HookMode::Counting as u8,
+                ending = sym $crate::runtimes::python::counting::ENDING,
+                codes = sym $crate::runtimes::python::codes::CODES,
+                code_filter = const $crate::runtimes::python::codes::FILTER_OFFSET,
+                code_words = const $crate::runtimes::python::codes::FILTER_WORDS,
+                pages = const $crate::live::filter::PAGES,
+                granules = const $crate::live::filter::GRANULES,
+                fold = const $crate::live::filter::FOLD,
+                filter = sym $crate::live::filter::FILTER,
+                function = const $function,
+                trace = sym trace,
+            )
+        }
+    };
+}
+
 pub(crate) use {
-    allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_7, replace_saving_2, replace_stack_stub, replace_stub,
-    resize_count_stub, size_first, size_product,
+    allocate_stub, domain_allocate_stub, domain_release_stub, entry_stub, jump_stub, release_stub,
+    release_with, replace_1, replace_2, replace_3, replace_4, replace_5, replace_6, replace_7,
+    replace_saving_2, replace_stack_stub, replace_stub, resize_count_stub, size_first, size_product,
 };

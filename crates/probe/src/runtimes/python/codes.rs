@@ -17,11 +17,15 @@ const FILTER_BITS: u32 = 16;
 /// Generations, as a power of two: objects with equal hashes share one.
 const GENERATION_BITS: u32 = 12;
 
+/// Words of the filter, and where it is in [`Codes`], for the stubs.
+pub(crate) const FILTER_WORDS: usize = 1 << (FILTER_BITS - 6);
+pub(crate) const FILTER_OFFSET: usize = core::mem::offset_of!(Codes, filter);
+
 /// Named code objects. Zeroed memory is valid: none.
-pub(super) struct Codes {
+pub(crate) struct Codes {
     places: [AtomicU64; 1 << BITS],
     /// Most frees are of other objects: one load rejects them.
-    filter: [AtomicU64; 1 << (FILTER_BITS - 6)],
+    filter: [AtomicU64; FILTER_WORDS],
     /// Incremented when one ends, by hash of the object.
     generations: [AtomicU32; 1 << GENERATION_BITS],
 }
@@ -37,9 +41,9 @@ fn places(code: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Not part of the session: the objects of a forked child are those of its parent.
-pub(super) static CODES: Codes = Codes {
+pub(crate) static CODES: Codes = Codes {
     places: [const { AtomicU64::new(0) }; 1 << BITS],
-    filter: [const { AtomicU64::new(0) }; 1 << (FILTER_BITS - 6)],
+    filter: [const { AtomicU64::new(0) }; FILTER_WORDS],
     generations: [const { AtomicU32::new(0) }; 1 << GENERATION_BITS],
 };
 

@@ -7,11 +7,13 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 
 use super::codes::CODES;
-use super::{Interpreter, arenas, interpreter};
+use super::{Interpreter, arenas, counting, interpreter};
 use crate::arch::words;
 use crate::atomics::{AtomicPtr, Ordering};
+use crate::hooks::HookMode;
 use crate::record::usable::Family;
 use crate::record::{self, Resizing};
 use crate::runtimes;
@@ -40,7 +42,7 @@ const DOMAINS: [c_int; 2] = [1, 2];
 const OBJECTS: c_int = 2;
 
 /// The interpreter's own allocators.
-pub(super) struct Originals([UnsafeCell<Option<Allocator>>; DOMAINS.len()]);
+pub(super) struct Originals([UnsafeCell<MaybeUninit<Allocator>>; DOMAINS.len()]);
 
 type Malloc = unsafe extern "C" fn(Pointer, usize) -> Pointer;
 
@@ -53,7 +55,7 @@ unsafe impl Sync for Originals {}
 
 impl Originals {
     pub(super) const fn new() -> Self {
-        Self([const { UnsafeCell::new(None) }; DOMAINS.len()])
+        Self([const { UnsafeCell::new(MaybeUninit::zeroed()) }; DOMAINS.len()])
     }
 }
 
@@ -89,7 +91,7 @@ impl Interpreter {
 
     /// The allocator of a domain.
     fn allocator(&self, domain: c_int) -> Allocator {
-        let mut present = core::mem::MaybeUninit::<Allocator>::zeroed();
+        let mut present = MaybeUninit::<Allocator>::zeroed();
         // SAFETY: the signature of PyMem_GetAllocator, which fills the struct.
         unsafe { (self.get_allocator)(domain, present.as_mut_ptr()) };
         // SAFETY: filled with four functions.
@@ -100,7 +102,7 @@ impl Interpreter {
     /// not run yet.
     pub(super) fn install(&self) {
         let stubs = match runtimes::records_objects() {
-            true => [malloc_stub::trace, calloc_stub::trace, realloc_stub::trace, free_stub::trace]
+            true => [malloc_stub::count, calloc_stub::count, realloc_stub::trace, free_stub::count]
                 .map(|stub: unsafe extern "C" fn()| stub as *mut ()),
             false => passing::functions(),
         };
@@ -114,7 +116,7 @@ impl Interpreter {
                 present.malloc = polled();
             }
             // SAFETY: no thread is in a function of the domain, see above.
-            unsafe { *original.get() = Some(present) };
+            unsafe { (*original.get()).write(present) };
             let context = original.get().cast();
             // SAFETY: the stubs pass the arguments of these signatures on to the functions below.
             let mut wrapped = unsafe {
@@ -129,6 +131,7 @@ impl Interpreter {
             // SAFETY: the signature of PyMem_SetAllocator, which copies the struct.
             unsafe { (self.set_allocator)(domain, &raw mut wrapped) };
         }
+        self.watch_ending();
         self.hooked.store(true, Ordering::Release);
     }
 }
@@ -154,15 +157,21 @@ unsafe extern "C" fn polling(context: Pointer, size: usize) -> Pointer {
 
 mod malloc_stub {
     crate::arch::replace_2!(super::malloc);
+    crate::arch::domain_allocate_stub!("mov r10, rsi", core::mem::offset_of!(super::Allocator, malloc));
 }
 mod calloc_stub {
     crate::arch::replace_3!(super::calloc);
+    crate::arch::domain_allocate_stub!(
+        "mov r10, rsi\n imul r10, rdx",
+        core::mem::offset_of!(super::Allocator, calloc)
+    );
 }
 mod realloc_stub {
     crate::arch::replace_3!(super::realloc);
 }
 mod free_stub {
     crate::arch::replace_2!(super::free);
+    crate::arch::domain_release_stub!(core::mem::offset_of!(super::Allocator, free));
 }
 
 /// Functions that call the interpreter's own allocator and record nothing: the end of code objects
@@ -176,20 +185,17 @@ mod passing {
 
     unsafe extern "C" fn malloc(context: Pointer, size: usize) -> Pointer {
         // SAFETY: the arguments of the interpreter's call.
-        let block = original(context, |own| unsafe { (own.malloc)(own.context, size) });
-        block.unwrap_or(core::ptr::null_mut())
+        original(context, |own| unsafe { (own.malloc)(own.context, size) })
     }
 
     unsafe extern "C" fn calloc(context: Pointer, count: usize, size: usize) -> Pointer {
         // SAFETY: the arguments of the interpreter's call.
-        let block = original(context, |own| unsafe { (own.calloc)(own.context, count, size) });
-        block.unwrap_or(core::ptr::null_mut())
+        original(context, |own| unsafe { (own.calloc)(own.context, count, size) })
     }
 
     unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize) -> Pointer {
         // SAFETY: the arguments of the interpreter's call.
-        let block = original(context, |own| unsafe { (own.realloc)(own.context, old, size) });
-        block.unwrap_or(core::ptr::null_mut())
+        original(context, |own| unsafe { (own.realloc)(own.context, old, size) })
     }
 
     unsafe extern "C" fn free(context: Pointer, block: Pointer) {
@@ -201,20 +207,24 @@ mod passing {
 
 /// Calls a function of the interpreter's own allocator. A mapping that it makes is an arena.
 #[inline(always)]
-fn original<T>(context: Pointer, call: impl FnOnce(&Allocator) -> T) -> Option<T> {
+fn original<T>(context: Pointer, call: impl FnOnce(&Allocator) -> T) -> T {
     // SAFETY: the context that `install` set, of an allocator that it had stored before.
-    let original = unsafe { &*context.cast::<Option<Allocator>>() }.as_ref()?;
+    let original = unsafe { &*context.cast::<Allocator>() };
     let words = words();
     let before = words.in_domain.load(Ordering::Relaxed);
     words.in_domain.store(1, Ordering::Relaxed);
     let result = call(original);
     words.in_domain.store(before, Ordering::Relaxed);
-    Some(result)
+    result
 }
 
 #[inline(always)]
 fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
-    if arenas::hold(block as u64) {
+    let is_in_arena = arenas::hold(block as u64);
+    if HookMode::counts_allocations() && !block.is_null() {
+        counting::note_service(size, is_in_arena);
+    }
+    if is_in_arena {
         record::allocated_in_arena(block, size, entry);
     }
     block
@@ -223,24 +233,29 @@ fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
 unsafe extern "C" fn malloc(context: Pointer, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the arguments of the interpreter's call.
     let block = original(context, |own| unsafe { (own.malloc)(own.context, size) });
-    allocated(block.unwrap_or(core::ptr::null_mut()), size, entry)
+    allocated(block, size, entry)
 }
 
 unsafe extern "C" fn calloc(context: Pointer, count: usize, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the arguments of the interpreter's call.
     let block = original(context, |own| unsafe { (own.calloc)(own.context, count, size) });
     // A product that overflows is refused by the interpreter.
-    allocated(block.unwrap_or(core::ptr::null_mut()), count.wrapping_mul(size), entry)
+    allocated(block, count.wrapping_mul(size), entry)
 }
 
 unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the arguments of the interpreter's call.
     let call = || original(context, |own| unsafe { (own.realloc)(own.context, old, size) });
     if !arenas::hold(old as u64) {
-        return allocated(call().unwrap_or(core::ptr::null_mut()), size, entry);
+        // A larger block stays with `malloc`, which has recorded it, when it becomes small.
+        let new = call();
+        if arenas::hold(new as u64) {
+            record::allocated_in_arena(new, size, entry);
+        }
+        return new;
     }
     let resizing = Resizing::start(old, entry.pc, Family::LINKED);
-    let new = call().unwrap_or(core::ptr::null_mut());
+    let new = call();
     if new.is_null() {
         resizing.undo();
     } else if arenas::hold(new as u64) {

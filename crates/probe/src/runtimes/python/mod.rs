@@ -9,14 +9,14 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod arenas;
-mod codes;
+pub(crate) mod codes;
+pub(crate) mod counting;
 mod domains;
 mod find;
 mod layout;
 mod lines;
 mod locations;
 mod memo;
-
 mod text;
 mod woven;
 
@@ -176,6 +176,12 @@ impl Interpreter {
         unsafe { word(self.runtime + u64::from(self.layout.finalizing)) != 0 }
     }
 
+    /// Has frees in wrapped domains notice a change of the phase.
+    fn watch_ending(&self) {
+        let word = self.runtime + u64::from(self.layout.finalizing);
+        counting::watch_ending((!self.is_ending()).then_some(word));
+    }
+
     /// Before an object is freed: notices that finalization began, or that the interpreter was
     /// initialized again.
     #[inline(always)]
@@ -196,6 +202,7 @@ impl Interpreter {
     fn set_ending_inside(&self, session: &Session, is_ending: bool) {
         self.ending_thread.store(this_thread(), Ordering::Relaxed);
         self.ending.store(is_ending, Ordering::Release);
+        self.watch_ending();
         // The fast path does not look at it.
         session.fork.change_generation();
     }
