@@ -35,6 +35,12 @@ impl Pages {
         true
     }
 
+    /// Whether they belong to this runtime generation.
+    #[inline(always)]
+    pub(in crate::runtimes) fn is_of(&self, generation: u32) -> bool {
+        self.generation == generation
+    }
+
     /// Drops all pages.
     pub(in crate::runtimes) fn clear(&mut self) {
         self.known = [[0; WAYS]; 1 << SET_BITS];

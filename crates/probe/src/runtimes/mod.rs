@@ -252,14 +252,14 @@ impl Memo {
     pub(crate) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
         match are_others_present() {
             true => self.woven.cache_tally(session, tally, size),
-            false => self.python.woven.cache_tally(session, tally, size),
+            false => self.python.cache_tally(session, tally, size),
         }
     }
 
     /// Drops the cached stacks of another generation.
     pub(crate) fn validate_cached(&mut self, generation: u64) {
         if python::interpreter().is_some() {
-            self.python.woven.validate(generation);
+            self.python.validate(generation);
         }
         if are_others_present() {
             self.lua.validate(generation);

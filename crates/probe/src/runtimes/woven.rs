@@ -134,15 +134,19 @@ impl Woven {
     }
 
     /// Drops the cached stacks of another generation: something changed that nodes or tallies
-    /// depend on. A thread that continues with the state of an ended one keeps them.
-    pub(super) fn validate(&mut self, generation: u64) {
-        if self.generation != generation {
-            if self.is_used {
-                self.cached.fill(NOTHING);
-            }
-            (self.is_used, self.generation) = (false, generation);
-            self.path.len = 0;
+    /// depend on. A thread that continues with the state of an ended one keeps them. Returns whether
+    /// stacks may have been dropped.
+    pub(super) fn validate(&mut self, generation: u64) -> bool {
+        if self.generation == generation {
+            return false;
         }
+        let was_used = self.is_used;
+        if was_used {
+            self.cached.fill(NOTHING);
+        }
+        (self.is_used, self.generation) = (false, generation);
+        self.path.len = 0;
+        was_used
     }
 }
 

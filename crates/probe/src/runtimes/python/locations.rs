@@ -77,6 +77,8 @@ struct Named {
 pub(super) struct Locations {
     positions: [Located; 1 << POSITION_BITS],
     codes: [Named; 1 << CODE_BITS],
+    /// A code object was named whose end will not be noticed.
+    pub(super) has_unnoticed: bool,
 }
 
 impl Locations {
@@ -141,6 +143,7 @@ impl Locations {
         let string = declared_frames::intern_bytes(session, name, file);
         // The end of the object is noticed in a wrapped domain only.
         let is_kept = interpreter.is_hooked() && CODES.insert(code);
+        self.has_unnoticed |= interpreter.is_hooked() && !is_kept;
         if let Some(known) = self.codes.get_mut(slot).filter(|_| is_kept) {
             *known = Named { code, string: string + 1, generation };
         }

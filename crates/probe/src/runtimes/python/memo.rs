@@ -13,11 +13,13 @@ use heapwise_format::segment::Counter;
 use super::Interpreter;
 use super::layout::Layout;
 use super::locations::{Locations, Position};
+use super::recent::Recent;
 use super::woven::Last;
 use crate::arch::opaque_word;
 use crate::runtimes::memory::{Pages, byte, word};
 use crate::runtimes::woven::{DEPTH, Woven, mixed};
 use crate::session::Session;
+use crate::sites::tallies::TallyRef;
 
 /// Frames whose place in the last stack is remembered, as a power of two.
 const HINT_BITS: u32 = 10;
@@ -62,7 +64,17 @@ pub(crate) struct Memo {
     walked: [u64; DEPTH],
     locations: Locations,
     pub(super) last: Last,
-    pub(in crate::runtimes) woven: Woven,
+    thread: OwnThread,
+    pub(super) recent: Recent,
+    pub(super) woven: Woven,
+}
+
+/// The calling thread's state that had the lock last, and its thread id. Zeroed memory is valid:
+/// not known.
+#[derive(Clone, Copy)]
+pub(super) struct OwnThread {
+    pub(super) state: u64,
+    pub(super) id: u64,
 }
 
 /// A walk's result.
@@ -80,6 +92,21 @@ impl Memo {
     /// Drops the last stack: it was that of another thread.
     pub(crate) fn reset(&mut self) {
         self.len = 0;
+        self.thread = OwnThread { state: 0, id: 0 };
+    }
+
+    /// Caches the tally of the stack that was woven last, in which a block of `size` bytes was
+    /// counted.
+    pub(crate) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
+        self.woven.cache_tally(session, tally, size);
+        self.recent.cache_tally(session, tally);
+    }
+
+    /// Drops the cached stacks of another generation of the session.
+    pub(crate) fn validate(&mut self, generation: u64) {
+        if self.woven.validate(generation) {
+            self.recent.clear();
+        }
     }
 
     /// The stack that was captured last, the outermost frame first.
@@ -93,8 +120,35 @@ impl Memo {
     }
 
     /// The thread state whose frames the calling thread runs.
+    #[inline(always)]
     pub(super) fn thread_state(&mut self, interpreter: &Interpreter) -> Option<u64> {
-        interpreter.thread_state(&mut self.pages)
+        interpreter.thread_state(&mut self.thread, &mut self.pages)
+    }
+
+    /// The innermost frame of the calling thread.
+    #[inline(always)]
+    pub(super) fn top_frame(&mut self, interpreter: &Interpreter) -> Option<u64> {
+        let thread = self.thread_state(interpreter)?;
+        interpreter.top_frame(&mut self.pages, thread)
+    }
+
+    /// Whether positions stand for places: the last stack is of this runtime generation, and the
+    /// end of every code object that the thread met will be noticed.
+    #[inline(always)]
+    pub(super) fn may_skip_names(&self, interpreter: &Interpreter, generation: u32) -> bool {
+        self.pages.is_of(generation) && interpreter.is_hooked() && !self.locations.has_unnoticed
+    }
+
+    /// The hash of the outermost `count` frames of the last stack.
+    #[inline(always)]
+    pub(super) fn hash_of(&self, count: usize) -> u64 {
+        count.checked_sub(1).and_then(|index| self.known.get(index)).map_or(0, |known| known.hash)
+    }
+
+    /// The calling thread's stack has the outermost `count` frames of the last one.
+    #[inline(always)]
+    pub(super) fn note_callers(&mut self, count: usize) {
+        self.kept = self.kept.min(count);
     }
 
     /// A word of the interpreter.
@@ -118,7 +172,7 @@ impl Memo {
     /// Reads the frames; how many there are.
     #[inline(always)]
     fn read_frames(&mut self, session: &Session, interpreter: &Interpreter) -> Option<usize> {
-        let thread = interpreter.thread_state(&mut self.pages)?;
+        let thread = self.thread_state(interpreter)?;
         if !interpreter.is_hooked() {
             interpreter.install_if_locked();
         }
@@ -180,13 +234,13 @@ impl Memo {
 
     /// Whether a frame has this index in the last stack.
     #[inline(always)]
-    fn was_at(&self, index: usize, frame: u64) -> bool {
+    pub(super) fn was_at(&self, index: usize, frame: u64) -> bool {
         self.seen.get(index).is_some_and(|seen| seen.frame == frame)
     }
 
     /// The index of a frame in the last stack, if it was there; `None` when it cannot be read.
     #[inline(always)]
-    fn find_elsewhere(&mut self, frame: u64) -> Option<Option<usize>> {
+    pub(super) fn find_elsewhere(&mut self, frame: u64) -> Option<Option<usize>> {
         if !frame.is_multiple_of(8) || !self.pages.holds_all(frame, FRAME_BYTES) {
             return None;
         }
@@ -197,7 +251,7 @@ impl Memo {
     /// Whether the outermost `count` frames of the last stack are the callers from `frame` on, and
     /// all of them.
     #[inline(always)]
-    fn is_unchanged(&self, layout: &Layout, count: usize, frame: u64) -> bool {
+    pub(super) fn is_unchanged(&self, layout: &Layout, count: usize, frame: u64) -> bool {
         let seen = self.seen.get(..count).unwrap_or(&[]);
         let previous = u64::from(layout.previous);
         // The usual layout has a loop of its own: it is the cost of deep recursion.
@@ -216,8 +270,7 @@ impl Memo {
         let layout = &interpreter.layout;
         let unchanged = walk.len - walk.changed;
         self.kept = self.kept.min(unchanged);
-        let outer = unchanged.checked_sub(1).and_then(|index| self.known.get(index));
-        let mut hash = outer.map_or(0, |known| known.hash);
+        let mut hash = self.hash_of(unchanged);
         for inner in (0..walk.changed).rev() {
             let Some(frame) = self.walked.get(inner).copied() else { return false };
             let index = walk.len - 1 - inner;
@@ -276,7 +329,7 @@ fn are_same(seen: &[Seen], mut frame: u64, previous: u64, key: impl Fn(u64) -> u
 /// # Safety
 /// The frame can be read.
 #[inline(always)]
-unsafe fn key_of(layout: &Layout, frame: u64) -> u64 {
+pub(super) unsafe fn key_of(layout: &Layout, frame: u64) -> u64 {
     // SAFETY: the caller's promise.
     let Position { code, instruction } = unsafe { Position::of(layout, frame) };
     if code == 0 { instruction } else { code >> 4 | instruction << 43 }

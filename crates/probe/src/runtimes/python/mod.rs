@@ -17,6 +17,7 @@ mod layout;
 mod lines;
 mod locations;
 mod memo;
+mod recent;
 mod text;
 mod woven;
 
@@ -26,6 +27,7 @@ use core::ops::Range;
 use heapwise_format::segment::Runtime;
 
 pub(crate) use memo::Memo;
+use memo::OwnThread;
 pub(crate) use woven::{cached_tally, weave};
 
 use crate::arch::words;
@@ -246,7 +248,7 @@ impl Interpreter {
 
     /// The thread state whose frames the calling thread runs.
     #[inline(always)]
-    fn thread_state(&self, pages: &mut Pages) -> Option<u64> {
+    fn thread_state(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
         let Self { this, unchecked, .. } = self;
         if !self.layout.has_global_current() {
             // SAFETY: both functions read thread-specific values and words of the runtime.
@@ -262,16 +264,31 @@ impl Interpreter {
             // SAFETY: as above.
             return if self.is_finalizing() { None } else { known(unsafe { this() } as u64) };
         }
-        // SAFETY: as above; `current` is a word of `_PyRuntime`.
-        let (own, current) = unsafe { (this() as u64, word(self.runtime + u64::from(self.layout.current))) };
+        // SAFETY: a word of `_PyRuntime`.
+        let current = unsafe { word(self.runtime + u64::from(self.layout.current)) };
+        let id_of = |thread: u64| thread + u64::from(self.layout.thread_id);
+        // SAFETY: the state that has the lock exists. Another thread's at this address has another
+        // id.
+        if current != 0 && current == known_thread.state && unsafe { word(id_of(current)) } == known_thread.id
+        {
+            return Some(current);
+        }
+        // SAFETY: as above.
+        let own = unsafe { this() as u64 };
         if own == current {
-            return known(own);
+            let own = known(own)?;
+            // SAFETY: it has no preconditions.
+            let id = unsafe { libc::pthread_self() };
+            if pages.word(id_of(own)) == Some(id) {
+                *known_thread = OwnThread { state: own, id };
+            }
+            return Some(own);
         }
         if own == 0 || self.is_finalizing() {
             return None;
         }
         // A second interpreter may run on this thread.
-        let mut id = || pages.word(current + u64::from(self.layout.thread_id));
+        let mut id = || pages.word(id_of(current));
         // SAFETY: it has no preconditions.
         if current != 0 && id() == Some(unsafe { libc::pthread_self() }) {
             return Some(current);

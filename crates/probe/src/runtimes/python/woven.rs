@@ -30,8 +30,18 @@ pub(crate) fn cached_tally<'m>(
     memo: &'m mut Memo,
     native: NativeId,
 ) -> Option<&'m CachedTally> {
+    if let Some(key) = memo.key_by_callers(interpreter, native)
+        && memo.recent.tally(&key).is_some()
+    {
+        return memo.recent.tally(&key);
+    }
     let key = key(session, interpreter, memo, native);
-    memo.woven.tally(key)
+    let recent = memo.key_of_last(interpreter, native);
+    let tally = memo.woven.tally(key)?;
+    if let Some(recent) = recent {
+        memo.recent.insert(recent, *tally);
+    }
+    Some(tally)
 }
 
 /// The node of the whole stack.
@@ -43,6 +53,7 @@ pub(crate) fn weave(
 ) -> u32 {
     interpreter.notice_phase(session);
     let key = key(session, interpreter, memo, stack.id);
+    memo.recent.set_last(memo.key_of_last(interpreter, stack.id));
     if let Some(node) = memo.woven.find(key) {
         return node;
     }
