@@ -134,8 +134,8 @@ impl Woven {
     }
 
     /// Drops the cached stacks of another generation: something changed that nodes or tallies
-    /// depend on. A thread that continues with the state of an ended one keeps them. Returns whether
-    /// stacks may have been dropped.
+    /// depend on. A thread that continues with the state of an ended one keeps them. Returns
+    /// whether stacks were dropped.
     pub(super) fn validate(&mut self, generation: u64) -> bool {
         if self.generation == generation {
             return false;
