@@ -140,15 +140,34 @@ fn find(session: &Session, address: u64) -> Option<*mut u8> {
     })
 }
 
+/// A block that is in the index.
+pub(crate) struct Hashed<'a>(Parts<'a>);
+
+impl Hashed<'_> {
+    pub(crate) fn block(&self) -> Live {
+        let Parts { tally, size, .. } = &self.0;
+        Live { tally: tally.load(Ordering::Relaxed), size: size.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn remove(self) {
+        self.0.key.store(0, Ordering::Release);
+    }
+}
+
+/// A block, if it is there.
+#[inline]
+pub(super) fn get(session: &Session, address: u64) -> Option<Hashed<'_>> {
+    // SAFETY: as in `insert_in`.
+    find(session, address).map(|slot| Hashed(unsafe { parts(slot) }))
+}
+
 /// Removes a block; `None` when it was not there.
 #[inline]
 pub(crate) fn remove(session: &Session, address: u64) -> Option<Removed> {
-    let slot = find(session, address)?;
-    // SAFETY: as in `insert_in`.
-    let Parts { key, tally, alloc_time, size } = unsafe { parts(slot) };
-    let block = Live { tally: tally.load(Ordering::Relaxed), size: size.load(Ordering::Relaxed) };
-    let alloc_time = alloc_times::from_word(alloc_time.load(Ordering::Relaxed));
-    key.store(0, Ordering::Release);
+    let hashed = get(session, address)?;
+    let block = hashed.block();
+    let alloc_time = alloc_times::from_word(hashed.0.alloc_time.load(Ordering::Relaxed));
+    hashed.remove();
     Some(Removed { block, alloc_time, is_hashed: true })
 }
 

@@ -27,7 +27,7 @@ use crate::runtimes::python::arenas;
 use crate::session::Session;
 use crate::sys;
 use alloc_times::{AllocTime, AllocTimes};
-use hash::Hash;
+use hash::{Hash, Hashed};
 use mappings::Mappings;
 use shadow::{Insertion, Shadow};
 
@@ -72,11 +72,17 @@ impl LiveIndex {
     }
 
     /// Whether the shadow index can hold a block. The others, which are of allocators with classes
-    /// of 8 and 16 bytes, are in the hash index.
+    /// of 8 and 16 bytes, are in the hash index: two threads could change the same word. Arenas of
+    /// an interpreter have such classes too, but its lock is held where they are used.
     #[inline(always)]
     fn is_shadowed(&self, address: u64, size: u64) -> bool {
-        let is_alone = is_large(size) || self.shadow.has_min_chunk_32() && !arenas::hold(address);
-        address.is_multiple_of(16) && is_alone
+        let is_exclusive = is_large(size) || self.shadow.has_min_chunk_32() || arenas::hold(address);
+        address.is_multiple_of(16) && is_exclusive
+    }
+
+    /// Whether a block may start in the same 32 bytes as another one. Else that one was freed.
+    fn may_be_second(&self, address: u64) -> bool {
+        !self.shadow.has_min_chunk_32() || arenas::hold(address)
     }
 
     /// Whether new blocks go to the shadow index.
@@ -135,7 +141,8 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live, is_regular: b
             Insertion::Done => return Inserted::Yes,
             Insertion::Replaced(block) => return Inserted::Replacing(shadowed(session, address, block)),
             Insertion::NoRoom => return Inserted::No,
-            Insertion::Taken => {}
+            Insertion::Taken if live.may_be_second(address) => {}
+            Insertion::Taken => return replace_neighbor(session, address, block),
         }
     }
     if !live.hash_exact.load(Ordering::Relaxed) {
@@ -147,6 +154,41 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live, is_regular: b
     // A block whose end the probe did not see; one that is regular would have replaced it.
     let old = if is_shadowed && !is_regular { shadow::remove(session, address) } else { None };
     old.map_or(Inserted::Yes, |block| Inserted::Replacing(shadowed(session, address, block)))
+}
+
+/// Inserts a block in the place of one in the same 32 bytes whose free was not seen.
+#[cold]
+fn replace_neighbor(session: &Session, address: u64, block: Live) -> Inserted {
+    let neighbor = address ^ NEAR_BYTES;
+    let old = shadow::remove(session, neighbor).map(|block| shadowed(session, neighbor, block));
+    match (shadow::insert(session, address, block), old) {
+        (Insertion::Done, Some(old)) => Inserted::Replacing(old),
+        (Insertion::Done, None) => Inserted::Yes,
+        _ => Inserted::No,
+    }
+}
+
+/// Inserts the second of two blocks of an arena that start in the same 32 bytes; false for others
+/// and without room.
+pub(crate) fn insert_second(session: &Session, address: u64, block: Live) -> bool {
+    if !arenas::hold(address) {
+        return false;
+    }
+    if !session.live.hash_exact.load(Ordering::Relaxed) {
+        session.live.hash_exact.store(true, Ordering::Relaxed);
+    }
+    hash::insert(session, address, block)
+}
+
+/// The second of two blocks of an arena that start in the same 32 bytes, if it is such a block. The
+/// slack of its size is computed.
+pub(crate) fn get_second(session: &Session, address: u64) -> Option<Hashed<'_>> {
+    let is_in_arena = session.live.shadow.has_min_chunk_32() && arenas::hold(address);
+    if is_in_arena {
+        hash::get(session, address).filter(|hashed| !is_large(hashed.block().size))
+    } else {
+        None
+    }
 }
 
 /// A block that was removed from the shadow index.
@@ -191,4 +233,35 @@ pub(crate) fn put_back(session: &Session, address: u64, removed: &Removed, is_sa
         insert(session, address, removed.block, !removed.is_hashed);
     }
     alloc_times::set(session, address, removed.alloc_time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::TestSession;
+
+    #[test]
+    fn two_blocks_in_32_bytes_are_both_kept_in_arenas_only() {
+        let session = &TestSession::new();
+        session.live.shadow.begin(AllocatorKind::Glibc);
+        assert_eq!(choose(session, IndexKind::Shadow), IndexKind::Shadow);
+        let insert = |address, tally| insert(session, address, Live { tally, size: 16 }, true);
+        let tally_at = |address| remove(session, address, |_| false).map(|removed| removed.block.tally);
+
+        let heap = 0x5555_0000_0000;
+        assert!(matches!(insert(heap, 5), Inserted::Yes));
+        let Inserted::Replacing(old) = insert(heap + 16, 6) else { panic!("no block was replaced") };
+        assert_eq!(old.block.tally, 5);
+        assert_eq!((tally_at(heap), tally_at(heap + 16)), (None, Some(6)));
+        assert!(!insert_second(session, heap, Live { tally: 7, size: 16 }));
+
+        let arena = 0x7f77_0000_0000;
+        arenas::add(arena, 1 << 20);
+        assert!(matches!(insert(arena + 16, 5), Inserted::Yes));
+        assert!(matches!(insert(arena, 6), Inserted::Yes));
+        assert_eq!(get_second(session, arena).map(|second| second.block().tally), Some(6));
+        assert_eq!((tally_at(arena + 16), tally_at(arena)), (Some(5), Some(6)));
+        assert!(insert_second(session, arena, Live { tally: 7, size: 16 }));
+        assert_eq!((tally_at(arena), tally_at(arena)), (Some(7), None));
+    }
 }

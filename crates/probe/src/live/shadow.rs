@@ -1,11 +1,12 @@
 //! The shadow index of live blocks: one `u32` per 32 bytes of heap, found by address in three
 //! loads.
 //!
-//! It holds blocks at multiples of 16, no two of which start in the same 32 bytes (see
-//! `live::is_shadowed`). A block's word names its tally and holds its size when that is small; the
-//! words behind it, in which no other block can start, hold larger sizes ([`BlockWord`]). Root,
-//! directories and leaves are in the segment, for readers; the probe uses a private copy of the two
-//! upper levels, which holds pointers to populated leaves.
+//! It holds blocks at multiples of 16. Of two that start in the same 32 bytes it holds the first;
+//! no two threads insert or remove such blocks at the same time (see `live::is_shadowed`). A
+//! block's word names its tally and holds its size when that is small; the words behind it, in
+//! which no other block can start, hold larger sizes ([`BlockWord`]). Root, directories and leaves
+//! are in the segment, for readers; the probe uses a private copy of the two upper levels, which
+//! holds pointers to populated leaves.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{AllocatorKind, BlockWord, Counter, SectionKind};
@@ -68,13 +69,10 @@ impl Shadow {
     /// As [`Shadow::known`], for callers that have already read [`Shadow::has_min_chunk_32`].
     #[inline(always)]
     pub(crate) fn known_where<const MIN_CHUNK_32: bool>(&self, address: u64) -> Option<Cell<'_>> {
-        if MIN_CHUNK_32 {
-            // glibc ends a program that frees any other address.
-            return self.map.known_aligned(address).map(|(leaf, place)| Cell { leaf, place, half: 0 });
-        }
-        // Of a multiple of 16, only the highest bit remains.
-        let half = (address as u32) << (31 - BLOCK_BITS);
-        self.map.known(address).map(|(leaf, place)| Cell { leaf, place, half })
+        let half = (address as u32) << (31 - BLOCK_BITS) & BlockWord::HALF;
+        // glibc ends a program that frees an address that is not a multiple of 16.
+        let known = if MIN_CHUNK_32 { self.map.known_aligned(address) } else { self.map.known(address) };
+        known.map(|(leaf, place)| Cell { leaf, place, half })
     }
 }
 
@@ -122,6 +120,13 @@ pub(crate) struct CellPair<'a> {
 }
 
 impl CellPair<'_> {
+    /// Whether another block starts in the same 32 bytes.
+    #[inline(always)]
+    pub(crate) fn is_taken(self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word != 0 && (word ^ self.half) & BlockWord::HALF != 0
+    }
+
     #[inline(always)]
     pub(crate) fn is_empty(self) -> bool {
         self.word.load(Ordering::Relaxed) == 0

@@ -19,7 +19,7 @@ use crate::control::Activity;
 #[cfg(target_arch = "x86_64")]
 use crate::hooks::entry_points::Call;
 use crate::inside::{Fast, enter, fast};
-use crate::live::{self, alloc_times};
+use crate::live::{self, Live, alloc_times};
 use crate::session::Session;
 use crate::sites::tallies::{Amount, TallyRef};
 use crate::threads::State;
@@ -52,29 +52,29 @@ pub(crate) fn choose(session: &Session, activity: Activity) {
 }
 
 fn functions<const LOG: bool, const MIN_CHUNK_32: bool>() -> (Allocated, Releasing) {
-    let allocated = if runtimes::are_present() { decline } else { allocated::<LOG, MIN_CHUNK_32> };
-    (allocated, freed::<LOG, MIN_CHUNK_32>)
+    match runtimes::are_present() {
+        true => (allocated_woven::<LOG, MIN_CHUNK_32>, freed::<LOG, MIN_CHUNK_32, true>),
+        false => (allocated::<LOG, MIN_CHUNK_32>, freed::<LOG, MIN_CHUNK_32, false>),
+    }
 }
 
 /// Counts an allocation of one of the wrappers; false: the event is for the slow path.
 pub(super) fn allocate(block: Pointer, size: usize, entry: &Entry) -> bool {
     // SAFETY: only functions of this type are stored there.
     let allocated: Allocated = unsafe { core::mem::transmute(ON_ALLOCATED.load(Ordering::Relaxed)) };
-    finish(allocated(block, size, entry.pc, entry.sp, entry.fp), block, size, entry)
+    finish(allocated(block, size, entry.pc, entry.sp, entry.fp), block)
 }
 
 /// Does what a fast path has left of an allocation; false: the event is for the slow path.
 #[inline(always)]
-pub(super) fn finish(done: Counted, block: Pointer, size: usize, entry: &Entry) -> bool {
+pub(super) fn finish(done: Counted, block: Pointer) -> bool {
     match done {
         Counted::Done => true,
         Counted::FlushDue => {
             flush(block);
             true
         }
-        Counted::Uncached => false,
-        // With a runtime, no native stack leads to a tally.
-        Counted::Declined => runtimes::are_present() && allocate_from(Source::LINKED, block, size, entry),
+        Counted::Declined | Counted::Uncached => false,
     }
 }
 
@@ -125,8 +125,8 @@ pub(super) fn allocate_from(source: Source, block: Pointer, size: usize, entry: 
 /// the slow path.
 pub(super) fn release_from(family: Family, block: Pointer, caller: u64) -> bool {
     let done = fast(|fast| match fast.session.control.activity() {
-        Activity::Exact => count_free::<false, false>(fast, block as u64, caller, family),
-        Activity::Log => count_free::<true, false>(fast, block as u64, caller, family),
+        Activity::Exact => count_free::<false, false, false>(fast, block as u64, caller, family),
+        Activity::Log => count_free::<true, false, false>(fast, block as u64, caller, family),
         Activity::Idle | Activity::Sampling => None,
     });
     if done == Some(true) {
@@ -203,9 +203,9 @@ pub(crate) extern "C" fn release_exact(block: Pointer, caller: u64, call: &Call)
     let family = call.family();
     Counted::of(fast(|fast| match fast.session.control.activity() {
         Activity::Exact if fast.session.live.shadow.has_min_chunk_32() => {
-            count_free::<false, true>(fast, block as u64, caller, family)
+            count_free::<false, true, false>(fast, block as u64, caller, family)
         }
-        Activity::Exact => count_free::<false, false>(fast, block as u64, caller, family),
+        Activity::Exact => count_free::<false, false, false>(fast, block as u64, caller, family),
         Activity::Idle | Activity::Sampling | Activity::Log => None,
     }))
 }
@@ -229,7 +229,7 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
         };
         let (tally, block) = (*stack.cached_tally(), NewBlock::linked(block as u64, size as u64));
         let of_size = |size| tally.of_size(size);
-        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32>(session, state, of_size, block)))
+        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, of_size, block)))
     });
     match done {
         Some(Counted::Uncached) => allocated_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
@@ -253,9 +253,21 @@ extern "C" fn allocated_further<const LOG: bool, const MIN_CHUNK_32: bool>(
         };
         let (tally, block) = (*stack.cached_tally(), NewBlock::linked(block as u64, size as u64));
         let of_size = |size| tally.of_size(size);
-        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32>(session, state, of_size, block)))
+        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, of_size, block)))
     });
     done.unwrap_or(Counted::Declined)
+}
+
+/// As [`allocated`], with frames of a language runtime in the stack.
+extern "C" fn allocated_woven<const LOG: bool, const MIN_CHUNK_32: bool>(
+    block: Pointer,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+) -> Counted {
+    let (block, entry) = (NewBlock::linked(block as u64, size as u64), Entry { pc, sp, fp });
+    Counted::of(fast(|fast| count_any::<LOG, MIN_CHUNK_32, true>(fast, block, entry)))
 }
 
 /// Counts an allocation whose stack the slow path has captured; false: all of it is for the slow
@@ -267,18 +279,17 @@ pub(super) fn count_captured(
     address: u64,
     size: u64,
 ) -> bool {
-    // Arenas of a runtime have smaller chunks.
-    if !state.is_fast(session) || runtimes::have_arenas() && !live::is_large(size) {
+    if !state.is_fast(session) {
         return false;
     }
     tally.widen_sizes(session, size);
     let is_log = session.control.activity() == Activity::Log;
     let (of_any_size, block) = (|_| Some(tally), NewBlock::linked(address, size));
     let done = match (is_log, session.live.shadow.has_min_chunk_32()) {
-        (false, true) => count_alloc::<false, true>(session, state, of_any_size, block),
-        (false, false) => count_alloc::<false, false>(session, state, of_any_size, block),
-        (true, true) => count_alloc::<true, true>(session, state, of_any_size, block),
-        (true, false) => count_alloc::<true, false>(session, state, of_any_size, block),
+        (false, true) => count_alloc::<false, true, true>(session, state, of_any_size, block),
+        (false, false) => count_alloc::<false, false, true>(session, state, of_any_size, block),
+        (true, true) => count_alloc::<true, true, true>(session, state, of_any_size, block),
+        (true, false) => count_alloc::<true, false, true>(session, state, of_any_size, block),
     };
     if done == Some(true) {
         state.flush_live(session);
@@ -294,22 +305,18 @@ fn count_any<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     entry: Entry,
 ) -> Option<bool> {
     let Fast { session, state } = fast;
-    // Arenas of a runtime have smaller chunks.
-    if WOVEN && runtimes::have_arenas() && !live::is_large(block.size) {
-        return None;
-    }
     let native = state.stacks.find(entry)?;
     let tally = match WOVEN {
         true => *runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?,
         false => *native.cached_tally(),
     };
-    count_alloc::<LOG, MIN_CHUNK_32>(session, state, |size| tally.of_size(size), block)
+    count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(session, state, |size| tally.of_size(size), block)
 }
 
 /// Counts an allocation; returns whether the thread's sums are to be flushed. `None`: nothing was
 /// counted.
 #[inline(always)]
-fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
+fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     session: &Session,
     state: &mut State,
     tally_of_size: impl FnOnce(u32) -> Option<TallyRef>,
@@ -323,15 +330,21 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
     // Regular blocks are small.
     let tally = tally_of_size(size as u32)?;
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?.pair()?;
-    if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() {
+    // Only small blocks of an arena start in the same 32 bytes as another.
+    let is_second = WOVEN && !LOG && MIN_CHUNK_32 && !live::is_large(size) && cell.is_taken();
+    if !tally.counts.is_current(session.peak.now()) || !(cell.is_empty() || is_second) {
         return None;
     }
     let time_slot = if LOG { Some(session.live.alloc_times.known(address)?) } else { None };
     if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
+    if !is_second {
+        cell.put(tally.number, size as u32);
+    } else if !live::insert_second(session, address, Live { tally: tally.number, size }) {
+        return None;
+    }
     tally.counts.add_own_alloc(Amount { size, slack });
-    cell.put(tally.number, size as u32);
     if let Some(slot) = time_slot {
         let block = Block { tally: tally.number, size, by_realloc: false };
         slot.set(log::alloc_ready(&mut state.log, address, block));
@@ -340,10 +353,14 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
     Some(state.add_allocated(size))
 }
 
-extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, caller: u64) -> Pointer {
+extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
+    block: Pointer,
+    caller: u64,
+) -> Pointer {
     // The real function reads it: without this, only after all misses of the index.
     prefetch_write(block.wrapping_byte_sub(16));
-    let done = fast(|fast| count_free::<LOG, MIN_CHUNK_32>(fast, block as u64, caller, Family::LINKED));
+    let (address, family) = (block as u64, Family::LINKED);
+    let done = fast(|fast| count_free::<LOG, MIN_CHUNK_32, WOVEN>(fast, address, caller, family));
     match done {
         Some(false) => block,
         Some(true) => flush(block),
@@ -353,7 +370,7 @@ extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, c
 
 /// Counts a free; returns whether the thread's sums are to be flushed. `None`: nothing was counted.
 #[inline(always)]
-fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
+fn count_free<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     fast: Fast<'_>,
     address: u64,
     caller: u64,
@@ -364,7 +381,14 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
         return None;
     }
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?.pair()?;
-    let live = cell.get()?;
+    let (live, second) = match cell.get() {
+        Some(live) => (live, None),
+        None if WOVEN && !LOG => {
+            let second = live::get_second(session, address)?;
+            (second.block(), Some(second))
+        }
+        None => return None,
+    };
     let counts = state.tally_of_free(live.tally)?;
     let Regular { slack, class } = session.slack.regular(live.size, family)?;
     if !counts.is_current(session.peak.now()) {
@@ -374,7 +398,10 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
-    cell.clear(live.size);
+    match second {
+        None => cell.clear(live.size),
+        Some(second) => second.remove(),
+    }
     counts.add_own_free(Amount { size: live.size, slack });
     if let Some(slot) = time_slot {
         log::free_ready(&mut state.log, address, live, slot.get());

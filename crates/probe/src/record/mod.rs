@@ -66,7 +66,7 @@ pub(crate) extern "C" fn recorded(
     done: Counted,
 ) -> Pointer {
     let entry = Entry { pc, sp, fp };
-    if !fast_path::finish(done, block, size, &entry) {
+    if !fast_path::finish(done, block) {
         let is_uncached = done == Counted::Uncached;
         record(&Block { is_uncached, ..Block::new(block, size, Source::LINKED) }, &entry);
     }

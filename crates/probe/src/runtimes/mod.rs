@@ -153,12 +153,6 @@ fn are_others_present() -> bool {
     OTHERS.load(Ordering::Relaxed) != 0
 }
 
-/// Whether a runtime has an allocator of its own, whose blocks are recorded.
-#[inline(always)]
-pub(crate) fn have_arenas() -> bool {
-    python::interpreter().is_some()
-}
-
 /// Whether a runtime is being finalized.
 pub(crate) fn is_ending() -> bool {
     python::interpreter().is_some_and(python::Interpreter::is_ending)

@@ -5,8 +5,8 @@
 
 use heapwise_format::bytes::{u32_at, u64_at};
 use heapwise_format::segment::{
-    AllocatorKind, BlockWord, Counter, Layout, LiveBlock, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES,
-    SectionKind, SegmentSource, Tally,
+    BlockWord, Counter, Layout, LiveBlock, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, SectionKind,
+    SegmentSource, Tally,
 };
 
 use super::Snapshot;
@@ -54,7 +54,7 @@ impl<S: SegmentSource> Snapshot<'_, S> {
     fn visit_shadow(&self, visit: &mut impl FnMut(IndexedBlock)) {
         let root = self.layout().section(SectionKind::ShadowRoot);
         let root = self.block(SectionKind::ShadowRoot, 0, root.capacity);
-        let mut reader = LeafReader { after: 0, has_halves: self.header.allocator != AllocatorKind::Glibc };
+        let mut reader = LeafReader { after: 0 };
         for (gibibyte, number) in words(&root).filter(|(_, number)| *number != 0) {
             let directory = self.block(SectionKind::ShadowDirectories, u64::from(number) - 1, 1);
             let start = gibibyte * DIRECTORY_SPAN;
@@ -121,8 +121,6 @@ impl<S: SegmentSource> Snapshot<'_, S> {
 struct LeafReader {
     /// Words below this address hold the size of a block.
     after: u64,
-    /// Whether bit 31 holds the half in which a block starts.
-    has_halves: bool,
 }
 
 impl LeafReader {
@@ -132,7 +130,7 @@ impl LeafReader {
             if word == 0 || address < self.after {
                 continue;
             }
-            let half = if self.has_halves { word & BlockWord::HALF } else { 0 };
+            let half = word & BlockWord::HALF;
             let word = BlockWord(word ^ half);
             let behind = |number| u32_at(leaf, (index as usize + number) * 4).unwrap_or(0);
             let (size, words) = match (word.size_code(), behind(1)) {
@@ -154,10 +152,10 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = (u64, u32)> {
 mod tests {
     use super::*;
 
-    fn blocks(leaf: &[u32], has_halves: bool) -> Vec<IndexedBlock> {
+    fn blocks(leaf: &[u32]) -> Vec<IndexedBlock> {
         let bytes: Vec<u8> = leaf.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut found = Vec::new();
-        LeafReader { after: 0, has_halves }.read(&bytes, 0x2_0000, &mut |block| found.push(block));
+        LeafReader { after: 0 }.read(&bytes, 0x2_0000, &mut |block| found.push(block));
         found
     }
 
@@ -177,7 +175,7 @@ mod tests {
         ];
         let block = |offset: u64, size, tally| IndexedBlock { address: 0x2_0000 + offset, size, tally };
         assert_eq!(
-            blocks(&leaf, true),
+            blocks(&leaf),
             [block(0, 20, 7), block(64, 100, 8), block(128 + 16, 1 << 40, 9), block(256, 8, 10)]
         );
     }
