@@ -10,8 +10,8 @@ use super::process;
 use crate::failure::{Failure, Outcome};
 use crate::own_files;
 
-/// libheapwise.so as built together with this executable. Not compressed: a file is compared with it
-/// before each use.
+/// libheapwise.so as built together with this executable. Not compressed: a file is compared with
+/// it before each use.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.so"));
 /// Distinguishes versions of the library, in decimal digits.
 const FINGERPRINT: &str = env!("HEAPWISE_PROBE_FINGERPRINT");

@@ -251,7 +251,7 @@ impl SegmentCleaner {
                 if let Some(silencer) = &mut silencer {
                     silencer.look(&mut family);
                 }
-                // The user of the tree looks at what is left.
+                // The caller scans a last time.
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }

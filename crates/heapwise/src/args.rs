@@ -244,8 +244,8 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
 }
 
-/// `heapwise run` without mistakes and requests for help. Describing the other commands takes longer
-/// than all else before the program starts.
+/// `heapwise run` without mistakes and requests for help. Describing the other commands takes
+/// longer than all else before the program starts.
 fn parse_run(arguments: &[OsString]) -> Option<Command> {
     let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
     let command = RunArgs::augment_args(clap::Command::new("run"));

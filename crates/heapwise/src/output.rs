@@ -141,8 +141,8 @@ fn write_temporary(
     if fails_early(&file) { Ok(()) } else { file.sync_data() }
 }
 
-/// Whether the file system reports a full disk when bytes are written, as local ones do. On others
-/// only a sync tells; on a disk it would take 5 to 300 ms.
+/// Whether the file system reports a full disk when bytes are written, as local ones do. Others
+/// report it when the file is synced, which takes 5 to 300 ms on a disk.
 fn fails_early(file: &File) -> bool {
     /// ext4, XFS, Btrfs, tmpfs, overlayfs, F2FS.
     const LOCAL: [u64; 6] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0xf2f5_2010];

@@ -116,9 +116,9 @@ impl Binary {
     }
 }
 
-/// Whether a file may define functions of an allocator, in its own symbols or in those of a separate
-/// debug file. False is certain, and is found without reading the symbols. The file is in the
-/// directory `folder` of `root`.
+/// Whether a file may define functions of an allocator, in its own symbols or in those of a
+/// separate debug file. False is certain, and is found without reading the symbols. The file is in
+/// the directory `folder` of `root`.
 #[must_use]
 pub fn may_define_allocator(path: &Path, folder: &Path, root: &Path) -> bool {
     let search = || {

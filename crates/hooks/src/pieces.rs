@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 /// Bytes that are read at once: they stay in the processor's cache.
 pub(crate) const PIECE_BYTES: usize = 240 << 10;
 
-/// Calls `look` with the pieces of a part of a file, given as offset and size, and the offset of each in the part, until it
-/// returns false. Each piece but the first begins with the last `overlap` bytes of the one before.
+/// Calls `look` with the pieces of a part of a file, given as offset and size, and with the offset
+/// of each in the part, until it returns false. Each piece but the first begins with the last
+/// `overlap` bytes of the one before.
 pub(crate) fn each(
     file: &File,
     (offset, size): (u64, u64),

@@ -34,8 +34,8 @@ impl HookRequests {
         Some(Self { listener: UnixListener::bind_addr(&address).ok()? })
     }
 
-    /// Answers requests in a thread. `plain` is an executable without an allocator inside. `tell` is
-    /// called with the pid and the result for programs that have one.
+    /// Answers requests in a thread. `plain` is an executable without an allocator inside. For
+    /// programs that have one, the callback gets the pid and the result.
     pub(crate) fn answer(
         self,
         probe: PathBuf,

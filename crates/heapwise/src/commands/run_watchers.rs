@@ -1,5 +1,5 @@
-//! What works beside the program of `run`: recorders, the cleaner of segments, the reader of the
-//! resident memory at the peak, the search for its allocators; and the processes that the program leaves behind.
+//! Threads beside the program of `run`: recorders, the cleaner of segments, the reader of resident
+//! memory at the peak, the search for allocators; and processes that outlive the program.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -55,8 +55,8 @@ impl Block {
     }
 }
 
-/// After an allocation that the fast path of the stubs did not do with: called by the stubs with the
-/// real function's result, which it returns.
+/// After an allocation, unless the fast path did all: called by the stubs with the real function's
+/// result, which it returns.
 pub(crate) extern "C" fn recorded(
     block: Pointer,
     size: usize,

@@ -71,8 +71,8 @@ pub(super) fn count_alone(session: &Session, block: &Block, entry: &Entry) {
     }
 }
 
-/// The thread's tally for an event, and whether a cache may lead to it; `None` when the call is part
-/// of another one.
+/// The thread's tally for an event, and whether a cache may lead to it; `None` when the call is
+/// part of another one.
 pub(super) fn site(
     session: &Session,
     state: &mut State,

@@ -85,8 +85,8 @@ pub(crate) struct Slack {
 }
 
 /// Slack by 8 bytes of sizes, for an allocator whose classes are multiples of 8. An entry is the
-/// usable size in the lower [`USABLE_BITS`] and the class of the histogram above, which holds all of
-/// the 8 sizes too; 0: not known yet.
+/// usable size in the lower [`USABLE_BITS`], and above them the class of the histogram, which holds
+/// all of the 8 sizes too; 0: not known yet.
 struct ByGranule([AtomicU32; (LIMIT / GRANULE) as usize + 1]);
 
 const USABLE_BITS: u32 = 18;

@@ -7,11 +7,12 @@
 //! a return address on the stack is not read again.
 //!
 //! A program allocates at a few dozen places in turn, from a few callers each. The first level is
-//! chosen by the innermost registers, and names the stack that was found there last. Most programs
-//! allocate through a wrapper (`xmalloc`, `operator new`), so many stacks share these registers.
-//! The second level is chosen by all words of the stack, at the places where the stack of the first
-//! level has them: stacks with the same innermost registers mostly have their words at the same
-//! places. Most stacks occur once, so a stack is admitted when it is captured a second time.
+//! chosen by the innermost registers. Most programs allocate through a wrapper (`xmalloc`,
+//! `operator new`), so many stacks share these registers. The second level is chosen by all words
+//! of the stack, at the places where the stack of the first level has them: stacks with the same
+//! innermost registers mostly have their words at the same places. The slot of such a stack is
+//! marked as shared, and then only the second level is searched. Most stacks occur once, so a stack
+//! is admitted when it is captured a second time.
 //!
 //! Entries are stored densely, so that a thread with few stacks uses little memory.
 #![allow(unsafe_code)]
@@ -23,7 +24,7 @@ use super::{Entry, NativeId, State};
 use crate::session::Session;
 use crate::sites::tallies::{CachedTally, TallyRef};
 
-/// Sets of the first level, and layouts in each. With 64 stacks, one in 500 finds no way.
+/// Sets of the first level, and layouts in each. Of 64 layouts, one in 400 is the third of its set.
 const FIRST_SETS: usize = 512;
 const FIRST_WAYS: usize = 2;
 /// Sets of the second level, as a power of two, and stacks in each.

@@ -5,7 +5,7 @@
 //! and the same callers of that frame are the same.
 //!
 //! **Why.** The callers are compared with those of the last stack that was read, down to the
-//! outermost frame, and their hash stands for their places. A position belongs to one code object,
+//! outermost frame, and their hash identifies their places. A position belongs to one code object,
 //! whose end changes the runtime generation.
 #![allow(unsafe_code)]
 
