@@ -146,6 +146,15 @@ pub(crate) fn fast<T>(act: impl FnOnce(Fast<'_>) -> Option<T>) -> Option<T> {
     })
 }
 
+/// As [`fast`], while samples are recorded.
+#[inline(always)]
+pub(crate) fn fast_for_samples<T>(act: impl FnOnce(Fast<'_>) -> Option<T>) -> Option<T> {
+    words().with_state_outside(|state| {
+        let session = session::current()?;
+        if state.is_fast_for_samples(session) { act(Fast { session, state }) } else { None }
+    })
+}
+
 /// An event in a signal handler that interrupted the probe.
 pub(crate) struct Nested(&'static Session);
 

@@ -10,7 +10,7 @@
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
 
 use super::{Live, Removed, alloc_times};
-use crate::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::segment::{self, Segment};
 use crate::session::Session;
 
@@ -25,11 +25,25 @@ const CLAIMED: u64 = 1;
 pub(super) struct Hash {
     /// Levels in use, less 1. Private: what is in the segment may be overwritten by others.
     more_levels: AtomicU32,
+    /// It has held a block.
+    is_used: AtomicBool,
 }
 
 impl Hash {
     fn levels(&self) -> u32 {
         1 + self.more_levels.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// Threads share the line as long as none of them writes to it.
+    fn set_used(&self) {
+        if !self.is_used() {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -68,6 +82,7 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live) -> bool {
     let segment = &session.segment;
     let hash = &session.live.hash;
     let levels = hash.levels();
+    hash.set_used();
     if (0..levels).rev().any(|level| insert_in(segment, level, address, block)) {
         return true;
     }
@@ -127,7 +142,7 @@ fn insert_in(segment: &Segment, level: u32, address: u64, block: Live) -> bool {
 /// The slot of a block, if it is there.
 fn find(session: &Session, address: u64) -> Option<*mut u8> {
     // `free(NULL)`: an empty slot looks the same.
-    if address == 0 {
+    if address == 0 || !session.live.hash.is_used() {
         return None;
     }
     let levels = session.live.hash.levels();

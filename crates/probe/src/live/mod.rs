@@ -1,9 +1,9 @@
 //! The live-block index: from the address of a block to its tally and size, for blocks of all
 //! modes.
 //!
-//! Exact and log mode use the shadow index, which covers most of the heap directly; samples, blocks
-//! that the shadow index cannot hold, and `index:hash` use the hash index. The page filter rejects
-//! most frees of blocks that are not samples without a lookup.
+//! Exact and log mode and close samples use the shadow index, which covers most of the heap
+//! directly; distant samples, blocks that the shadow index cannot hold, and `index:hash` use the
+//! hash index. The page filter rejects most frees of blocks that are not samples without a lookup.
 //!
 //! *Invariant*: a block is inserted before the program gets it and removed before the allocator
 //! gets it back. The synchronization that passes the block from thread to thread also orders the
@@ -54,9 +54,13 @@ pub(crate) struct Removed {
 pub(crate) struct LiveIndex {
     /// New blocks go to the shadow index.
     is_shadow: AtomicBool,
+    /// New samples go to the shadow index.
+    are_samples_shadowed: AtomicBool,
     /// The shadow index may hold blocks.
     shadow_used: AtomicBool,
-    /// The hash index may hold blocks that are not samples, which the page filter does not count.
+    /// An index may hold blocks that are not samples, which the page filter does not count.
+    is_exact: AtomicBool,
+    /// The hash index may hold such blocks.
     hash_exact: AtomicBool,
     hash: Hash,
     pub(crate) shadow: Shadow,
@@ -90,9 +94,21 @@ impl LiveIndex {
         self.is_shadow.load(Ordering::Relaxed)
     }
 
+    /// Whether new samples go to the shadow index.
+    #[inline(always)]
+    pub(crate) fn are_samples_shadowed(&self) -> bool {
+        self.are_samples_shadowed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the hash index has held a block.
+    #[inline(always)]
+    pub(crate) fn is_hash_used(&self) -> bool {
+        self.hash.is_used()
+    }
+
     /// Whether every free has to be looked up.
     pub(crate) fn holds_exact_blocks(&self) -> bool {
-        self.shadow_used.load(Ordering::Relaxed) || self.hash_exact.load(Ordering::Relaxed)
+        self.is_exact.load(Ordering::Relaxed)
     }
 }
 
@@ -105,12 +121,31 @@ pub(crate) fn describe(session: &Session, allocator: AllocatorKind) {
 /// Chooses the index of blocks from now on.
 pub(crate) fn choose(session: &Session, wanted: IndexKind) -> IndexKind {
     let live = &session.live;
-    // The shadow index maps memory as the heap grows.
-    let may_grow = live.shadow_used.load(Ordering::Relaxed) || !sys::are_syscalls_disabled();
-    let shadow = wanted != IndexKind::Hash && shadow::exists(session) && may_grow;
+    let shadow = may_use_shadow(session, wanted);
     live.is_shadow.store(shadow, Ordering::Relaxed);
+    live.is_exact.store(true, Ordering::Relaxed);
     if shadow { &live.shadow_used } else { &live.hash_exact }.store(true, Ordering::Relaxed);
     if shadow { IndexKind::Shadow } else { IndexKind::Hash }
+}
+
+fn may_use_shadow(session: &Session, wanted: IndexKind) -> bool {
+    // The shadow index maps memory as the heap grows.
+    let may_grow = session.live.shadow_used.load(Ordering::Relaxed) || !sys::are_syscalls_disabled();
+    wanted != IndexKind::Hash && shadow::exists(session) && may_grow
+}
+
+/// Most mean distance of samples in the shadow index. With larger ones, most of its pages, each of
+/// which is for 32 KiB of heap, would have few samples: the hash index uses less memory.
+const MOST_SHADOWED_DISTANCE: u64 = 4096;
+
+/// Chooses the index of samples from now on.
+pub(crate) fn choose_for_samples(session: &Session, wanted: IndexKind, distance: u64) {
+    let live = &session.live;
+    let shadow = distance <= MOST_SHADOWED_DISTANCE && may_use_shadow(session, wanted);
+    live.are_samples_shadowed.store(shadow, Ordering::Relaxed);
+    if shadow {
+        live.shadow_used.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Larger blocks at multiples of 16 do not start in the same 32 bytes.
@@ -122,13 +157,17 @@ pub(crate) fn is_large(size: u64) -> bool {
     size > NEAR_BYTES
 }
 
-/// Inserts a sample.
-pub(crate) fn insert_sample(session: &Session, address: u64, block: Live) -> Inserted {
-    if !hash::insert(session, address, block) {
-        return Inserted::No;
+/// Inserts a sample. In the place of another one, whose free was not seen, it is counted twice by
+/// the page filter: a lookup more, no sample less.
+pub(crate) fn insert_sample(session: &Session, address: u64, block: Live, is_regular: bool) -> Inserted {
+    let live = &session.live;
+    let is_shadowed = is_regular && live.are_samples_shadowed() && live.is_shadowed(address, block.size);
+    let shadowed = if is_shadowed { insert_shadowed(session, address, block) } else { None };
+    let inserted = shadowed.unwrap_or_else(|| Inserted::or_no(hash::insert(session, address, block)));
+    if !matches!(inserted, Inserted::No) {
+        filter::add(address);
     }
-    filter::add(address);
-    Inserted::Yes
+    inserted
 }
 
 /// Inserts a block when every block is recorded. One that is not regular ([`usable`]) goes to the
@@ -136,14 +175,11 @@ pub(crate) fn insert_sample(session: &Session, address: u64, block: Live) -> Ins
 pub(crate) fn insert(session: &Session, address: u64, block: Live, is_regular: bool) -> Inserted {
     let live = &session.live;
     let is_shadowed = live.is_shadow() && live.is_shadowed(address, block.size);
-    if is_shadowed && is_regular {
-        match shadow::insert(session, address, block) {
-            Insertion::Done => return Inserted::Yes,
-            Insertion::Replaced(block) => return Inserted::Replacing(shadowed(session, address, block)),
-            Insertion::NoRoom => return Inserted::No,
-            Insertion::Taken if live.may_be_second(address) => {}
-            Insertion::Taken => return replace_neighbor(session, address, block),
-        }
+    if is_shadowed
+        && is_regular
+        && let Some(inserted) = insert_shadowed(session, address, block)
+    {
+        return inserted;
     }
     if !live.hash_exact.load(Ordering::Relaxed) {
         live.hash_exact.store(true, Ordering::Relaxed);
@@ -154,6 +190,19 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live, is_regular: b
     // A block whose end the probe did not see; one that is regular would have replaced it.
     let old = if is_shadowed && !is_regular { shadow::remove(session, address) } else { None };
     old.map_or(Inserted::Yes, |block| Inserted::Replacing(shadowed(session, address, block)))
+}
+
+/// Inserts a block into the shadow index; `None` for one that belongs into the hash index because
+/// another one starts in the same 32 bytes.
+#[inline(always)]
+fn insert_shadowed(session: &Session, address: u64, block: Live) -> Option<Inserted> {
+    match shadow::insert(session, address, block) {
+        Insertion::Done => Some(Inserted::Yes),
+        Insertion::Replaced(block) => Some(Inserted::Replacing(shadowed(session, address, block))),
+        Insertion::NoRoom => Some(Inserted::No),
+        Insertion::Taken if session.live.may_be_second(address) => None,
+        Insertion::Taken => Some(replace_neighbor(session, address, block)),
+    }
 }
 
 /// Inserts a block in the place of one in the same 32 bytes whose free was not seen.
@@ -206,6 +255,12 @@ pub(crate) enum Inserted {
     No,
 }
 
+impl Inserted {
+    fn or_no(is_inserted: bool) -> Inserted {
+        if is_inserted { Inserted::Yes } else { Inserted::No }
+    }
+}
+
 /// Removes a block; `is_sample` decides by its tally whether it is a sample.
 #[inline]
 pub(crate) fn remove(session: &Session, address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {
@@ -213,6 +268,9 @@ pub(crate) fn remove(session: &Session, address: u64, is_sample: impl Fn(u32) ->
     if live.shadow_used.load(Ordering::Relaxed)
         && let Some(block) = shadow::remove(session, address)
     {
+        if is_sample(block.tally) {
+            filter::remove(address);
+        }
         return Some(shadowed(session, address, block));
     }
     if !live.hash_exact.load(Ordering::Relaxed) && !filter::may_hold(address) {
@@ -228,7 +286,7 @@ pub(crate) fn remove(session: &Session, address: u64, is_sample: impl Fn(u32) ->
 /// Inserts a removed block again: it was not freed.
 pub(crate) fn put_back(session: &Session, address: u64, removed: &Removed, is_sample: bool) {
     if is_sample {
-        insert_sample(session, address, removed.block);
+        insert_sample(session, address, removed.block, !removed.is_hashed);
     } else {
         insert(session, address, removed.block, !removed.is_hashed);
     }

@@ -173,12 +173,17 @@ fn known(session: &Session, address: u64) -> Option<Cell<'_>> {
 /// The cell of an address, its leaf made when it is not there; `None` without room.
 #[inline(always)]
 fn cell(session: &Session, address: u64) -> Option<Cell<'_>> {
-    known(session, address).or_else(|| make(session, address))
+    match known(session, address) {
+        Some(cell) => Some(cell),
+        None => known(session, make(session, address)?),
+    }
 }
 
+/// Makes the leaf of an address, and returns the address: a cell would be returned in memory, in
+/// parts that are not read as they were written.
 #[cold]
 #[inline(never)]
-fn make(session: &Session, address: u64) -> Option<Cell<'_>> {
+fn make(session: &Session, address: u64) -> Option<u64> {
     let Shadow { map, directories, leaves, .. } = &session.live.shadow;
     let segment = &session.segment;
     if !Map::may_be_block(address) {
@@ -190,7 +195,7 @@ fn make(session: &Session, address: u64) -> Option<Cell<'_>> {
     let leaf = grow(segment, directory, index, SectionKind::ShadowLeaves, leaves)?;
     // SAFETY: a populated leaf in the segment, which stays. A faster thread has published the same.
     unsafe { map.publish(address, leaf.cast()) };
-    known(session, address)
+    Some(address)
 }
 
 /// The table that entry `index` of `table` names, added when it names none. A thread that loses the
@@ -238,6 +243,10 @@ pub(crate) enum Insertion {
 /// Inserts a block.
 pub(crate) fn insert(session: &Session, address: u64, block: Live) -> Insertion {
     let Some(cell) = cell(session, address) else { return Insertion::NoRoom };
+    if let Some(pair) = cell.pair().filter(|pair| pair.is_empty() && block.size < HUGE.into()) {
+        pair.put(block.tally, block.size as u32);
+        return Insertion::Done;
+    }
     if cell.is_taken() {
         return Insertion::Taken;
     }
@@ -303,8 +312,15 @@ fn get_far(session: &Session, address: u64, cell: Cell<'_>) -> Option<Live> {
 
 /// Removes a block; `None` when it was not there.
 pub(crate) fn remove(session: &Session, address: u64) -> Option<Live> {
-    let block = get(session, address)?;
-    clear(session, address, known(session, address)?, block.size);
+    let cell = known(session, address)?;
+    if let Some(pair) = cell.pair()
+        && let Some(block) = pair.get()
+    {
+        pair.clear(block.size);
+        return Some(block);
+    }
+    let block = get_far(session, address, cell)?;
+    clear(session, address, cell, block.size);
     Some(block)
 }
 

@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use heapwise_format::event::Block;
 
 use super::usable::{Family, Regular, Source, measured};
-use super::{Pointer, releasing};
+use super::{Pointer, releasing, sampled};
 use crate::arch::prefetch_write;
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
@@ -45,6 +45,7 @@ pub(crate) fn choose(session: &Session, activity: Activity) {
         (Activity::Exact, false) => functions::<false, false>(),
         (Activity::Log, true) => functions::<true, true>(),
         (Activity::Log, false) => functions::<true, false>(),
+        (Activity::Sampling, _) if session.live.are_samples_shadowed() => (decline, sampled::freed),
         (Activity::Idle | Activity::Sampling, _) => (decline, releasing),
     };
     ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);

@@ -50,7 +50,7 @@ fn draw(rate: Rate, settings: &Settings, words: &ThreadWords) -> u64 {
         0 => NEVER,
         // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
         // whole sizes.
-        mean => (-ln(uniform(settings, words)) * mean as f64) as u64,
+        mean => (-ln(uniform(settings, words)) * mean as i64 as f64) as i64 as u64,
     }
 }
 
@@ -66,7 +66,7 @@ fn uniform(settings: &Settings, words: &ThreadWords) -> f64 {
     seed ^= seed >> 27;
     words.random.store(seed, Ordering::Relaxed);
     let bits = seed.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11;
-    (bits + 1) as f64 / (1_u64 << 53) as f64
+    (bits + 1) as i64 as f64 / (1_u64 << 53) as f64
 }
 
 /// Weight of a sample.
@@ -98,7 +98,7 @@ impl Sampled {
         if self.blocks == 1.0 {
             return size;
         }
-        (self.blocks * size as f64 + 0.5) as u64
+        (self.blocks * size as i64 as f64 + 0.5) as i64 as u64
     }
 
     /// The number of blocks, rounded up or down by the block's address: unbiased over many blocks,
@@ -108,8 +108,8 @@ impl Sampled {
         if self.blocks == 1.0 {
             return 1;
         }
-        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (self.blocks + hash as f64 / (1_u64 << 32) as f64) as u64
+        let hash = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as i64;
+        (self.blocks + hash as f64 / (1_u64 << 32) as f64) as i64 as u64
     }
 }
 

@@ -145,7 +145,7 @@ pub(super) fn count_alloc(session: &Session, mut state: Option<&mut State>, tall
     let inserted = if site.rate() == EVERY {
         live::insert(session, address, live, slack.is_regular)
     } else {
-        live::insert_sample(session, address, live)
+        live::insert_sample(session, address, live, slack.is_regular)
     };
     match inserted {
         Inserted::Yes => {}

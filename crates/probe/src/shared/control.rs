@@ -313,6 +313,8 @@ fn enforce(session: &Session, wanted: &Control) {
     if is_every {
         let chosen = live::choose(session, wanted.index);
         show(session, Counter::Index, chosen as u64);
+    } else if distance != 0 {
+        live::choose_for_samples(session, wanted.index, distance);
     }
     let is_other = wanted.recording != settings.recording.swap(wanted.recording, Ordering::Relaxed);
     if activity == Activity::Log && (is_other || settings.activity() != Activity::Log) {

@@ -30,7 +30,7 @@ fn a_block_is_found_by_whoever_frees_it() {
     let hand = AtomicU64::new(0);
     let insert = |address, tally| {
         assert!(matches!(
-            live::insert_sample(session, address, Live { tally, size: 8 }),
+            live::insert_sample(session, address, Live { tally, size: 8 }, true),
             live::Inserted::Yes
         ));
     };

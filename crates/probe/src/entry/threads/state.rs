@@ -54,6 +54,8 @@ struct Remote {
 pub(crate) struct State {
     /// The generation under which the fast path may be taken; 0: never.
     fast_generation: u64,
+    /// The same for frees while samples are recorded.
+    sampled_generation: u64,
     /// The generation that the thread has validated its caches for.
     generation: u64,
     /// Events until the next tick; it is due when this is below zero.
@@ -123,6 +125,7 @@ impl State {
         if let Some(record) = state.record.filter(|_| state.system_name == name) {
             state.generation = 0;
             state.fast_generation = 0;
+            state.sampled_generation = 0;
             state.memo.change_thread();
             state.script.reset();
             registry::describe(session, record, ThreadState::Live);
@@ -211,6 +214,12 @@ impl State {
         control::generation(session) == self.fast_generation
     }
 
+    /// Whether a free may take the fast path of sampled mode.
+    #[inline(always)]
+    pub(crate) fn is_fast_for_samples(&self, session: &Session) -> bool {
+        control::generation(session) == self.sampled_generation
+    }
+
     /// Counts an event of the fast path; false when a tick is due, which is for the slow path.
     #[inline(always)]
     pub(crate) fn fast_budget(&mut self) -> bool {
@@ -267,16 +276,19 @@ impl State {
 
     fn choose_path(&mut self, session: &Session) {
         let settings = &session.control;
-        let is_every = matches!(settings.activity(), Activity::Exact | Activity::Log);
-        let is_fast = is_every
-            && settings.has_fast_path()
-            && session.live.is_shadow()
+        let may_be_fast = settings.has_fast_path()
             && self.record.is_some()
-            && !self.declared.declares()
-            && !session.prof.are_some_off()
             && !session.recent.is_keeping()
             && !runtimes::is_ending();
+        let is_fast = may_be_fast
+            && matches!(settings.activity(), Activity::Exact | Activity::Log)
+            && session.live.is_shadow()
+            && !self.declared.declares()
+            && !session.prof.are_some_off();
+        let is_fast_for_samples =
+            may_be_fast && settings.activity() == Activity::Sampling && session.live.are_samples_shadowed();
         self.fast_generation = if is_fast { self.generation } else { 0 };
+        self.sampled_generation = if is_fast_for_samples { self.generation } else { 0 };
     }
 
     /// Lets a script engine declare frames, or take them back.
@@ -324,6 +336,14 @@ impl State {
         let remote = self.remote.get(number as usize % REMOTE).filter(|remote| remote.of == number)?;
         // SAFETY: null, or a tally of the segment in use: entries are dropped when that changes.
         unsafe { remote.counts.as_ref() }
+    }
+
+    /// A tally of the thread's own that counts samples.
+    #[inline(always)]
+    pub(crate) fn own_sampled_tally(&self, number: u32) -> Option<TallyRef> {
+        let counts = self.table.get(number)?;
+        let rate = counts.site().owner() ^ self.own;
+        (rate != 0 && rate <= u32::from(u16::MAX)).then_some(TallyRef { number, counts })
     }
 
     /// The thread's tally of a stack; `None` when there is no room for it.

@@ -123,7 +123,7 @@ fn a_live_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let [handed, first, second] = IN_ONE_GROUP;
     let insert = |session: &Session, address, tally| {
-        assert!(matches!(live::insert_sample(session, address, block(tally)), Inserted::Yes));
+        assert!(matches!(live::insert_sample(session, address, block(tally), true), Inserted::Yes));
     };
     let remove =
         |session: &Session, address| live::remove(session, address, |_| true).map(|removed| removed.block);
