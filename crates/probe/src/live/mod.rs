@@ -299,6 +299,23 @@ mod tests {
     use crate::session::TestSession;
 
     #[test]
+    fn close_samples_are_in_the_shadow_index() {
+        let session = &TestSession::new();
+        session.live.shadow.begin(AllocatorKind::Glibc);
+        for (distance, is_shadowed) in [(MOST_SHADOWED_DISTANCE, true), (MOST_SHADOWED_DISTANCE + 1, false)] {
+            choose_for_samples(session, IndexKind::Auto, distance);
+            // Not an address of the other tests, which share the filter.
+            let (address, block) = (0x5555_7770_0000, Live { tally: 7, size: 100 });
+            assert!(matches!(insert_sample(session, address, block, true), Inserted::Yes));
+            assert_eq!(shadow::get(session, address), is_shadowed.then_some(block));
+            assert!(filter::may_hold(address));
+            assert_eq!(remove(session, address, |_| true).map(|removed| removed.block), Some(block));
+            assert!(!filter::may_hold(address) && remove(session, address, |_| true).is_none());
+        }
+        assert!(!session.live.holds_exact_blocks());
+    }
+
+    #[test]
     fn two_blocks_in_32_bytes_are_both_kept_in_arenas_only() {
         let session = &TestSession::new();
         session.live.shadow.begin(AllocatorKind::Glibc);
