@@ -135,10 +135,16 @@ impl Interface {
         usize::try_from(count).unwrap_or(0)
     }
 
-    /// The file and the name of a frame's code, or of its method: strings, or `nil`.
-    pub(super) fn names_of(&self, frame: Value) -> (Value, Value) {
+    /// The file of a frame's code, or of its method: a string, or `nil`.
+    pub(super) fn path_of(&self, frame: Value) -> Value {
         // SAFETY: a frame of the calling thread's stack, which keeps it alive.
-        unsafe { ((self.path)(frame), (self.label)(frame)) }
+        unsafe { (self.path)(frame) }
+    }
+
+    /// The name of a frame's code, or of its method: a string, or `nil`.
+    pub(super) fn label_of(&self, frame: Value) -> Value {
+        // SAFETY: as `path_of`.
+        unsafe { (self.label)(frame) }
     }
 
     /// The address of the text of a string.

@@ -122,7 +122,9 @@ impl Memo {
         let mut hash = 0;
         for (value, line) in values.iter().zip(lines).take(count) {
             // A method in C, which has no file.
-            let Some(_) = texts::read(ruby, pages, ruby.names_of(*value).0) else { continue };
+            if !texts::is_string(pages, ruby.path_of(*value)) {
+                continue;
+            }
             let code = control_frames.next(pages)?;
             // The frames under the main program have no line.
             let Some(line) = u32::try_from(*line).ok().filter(|line| *line != 0) else { continue };
@@ -146,9 +148,8 @@ fn string(
     names: &mut Names,
     code: Value,
 ) -> Option<u32> {
-    let (path, label) = ruby.names_of(code);
-    let path = texts::read(ruby, pages, path)?;
-    let label = texts::read(ruby, pages, label)?;
+    let path = texts::read(ruby, pages, ruby.path_of(code))?;
+    let label = texts::read(ruby, pages, ruby.label_of(code))?;
     let hash = names::hash(names::hash(0, path), label);
     Some(names.find_or_intern(hash, || declared_frames::intern_bytes(session, label, path)))
 }

@@ -16,16 +16,20 @@ const SHORT_LENGTH_SHIFT: u32 = 14;
 /// Longest text that is read.
 const MOST: u64 = 400;
 
+/// Whether an object is a string.
+pub(super) fn is_string(pages: &mut Pages, object: Value) -> bool {
+    // SAFETY: the word is read after the check.
+    let is_string = || unsafe { word(object) } & TYPE == STRING;
+    object & IMMEDIATE == 0 && pages.holds_all(object, LENGTH + 8) && is_string()
+}
+
 /// The text of a string; `None` for another object.
 pub(super) fn read(ruby: &Interface, pages: &mut Pages, string: Value) -> Option<&'static [u8]> {
-    if string & IMMEDIATE != 0 || !pages.holds_all(string, LENGTH + 8) {
+    if !is_string(pages, string) {
         return None;
     }
     // SAFETY: checked.
     let (flags, length) = unsafe { (word(string), word(string + LENGTH)) };
-    if flags & TYPE != STRING {
-        return None;
-    }
     let start = ruby.text(string);
     let len = if start == string + LENGTH { flags >> SHORT_LENGTH_SHIFT & 0x1f } else { length };
     // SAFETY: the name of a method or file of a frame that runs; such strings are frozen.
