@@ -1,6 +1,7 @@
 //! Chunks for threads: taking one, leaving one, and what to do when there is none.
 //!
-//! With a live drainer, a thread waits for room in small steps, up to a timeout. Otherwise, and
+//! With a live drainer, a thread waits for room in small steps, up to a timeout; the more threads
+//! wait, the longer the steps, so that they leave the processors to the drainer. Otherwise, and
 //! after the timeout, events are dropped and counted, and a gap with their number precedes the next
 //! event that finds room. After a timeout a thread does not wait again before it has found room, so
 //! the program is never stalled.
@@ -25,13 +26,20 @@ pub(super) struct Chunks {
     used: AtomicU64,
     /// A wait ended without room; cleared by the next chunk taken.
     is_starved: AtomicBool,
+    /// Threads that wait.
+    waiting: AtomicU32,
+    /// The drainer's heartbeat at the last search that found nothing.
+    searched: AtomicU64,
 }
 
 /// The first chunks are looked at before the log grows: one of them is free when the drainer keeps
 /// up, and what they hold is still in the processor's caches.
 const NEAR: u64 = 128;
-/// A wait's step. heapprofd's value: short against a drain, long against a switch of threads.
+/// A wait's step, for each thread that waits. heapprofd's value: short against a drain, long against
+/// a switch of threads.
 const STEP_NS: u64 = 100_000;
+/// The longest step.
+const MOST_STEP_NS: u64 = 5_000_000;
 /// A drainer without a sign of life for so long is not waited for.
 const DEAD_NS: u64 = 1_000_000_000;
 /// Events dropped before a full log is searched again.
@@ -86,9 +94,28 @@ pub(super) fn take(session: &Session, log: &mut ThreadLog) -> bool {
     true
 }
 
-/// A chunk for the calling thread: one of the first that is drained, else a new one, else any that
-/// is drained.
+/// A chunk for the calling thread. Only the drainer makes room, and its heartbeat changes every
+/// millisecond: after a search without result, all threads wait for the next one.
 fn find(session: &Session) -> Option<*mut u8> {
+    let searched = &session.log.chunks.searched;
+    let heartbeat = heartbeat(session);
+    if heartbeat != 0 && searched.load(Ordering::Relaxed) == heartbeat {
+        return None;
+    }
+    let found = search(session);
+    if found.is_none() {
+        searched.store(heartbeat, Ordering::Relaxed);
+    }
+    found
+}
+
+/// When the drainer showed last that it is alive; 0 without one.
+fn heartbeat(session: &Session) -> u64 {
+    session.segment.control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed)
+}
+
+/// One of the first chunks that is drained, else a new one, else any that is drained.
+fn search(session: &Session) -> Option<*mut u8> {
     let Chunks { used, hint, .. } = &session.log.chunks;
     let (used, hint) = (used.load(Ordering::Relaxed), hint.load(Ordering::Relaxed));
     drained(session, 0, NEAR.min(used), used)
@@ -131,21 +158,30 @@ fn claim(chunk: *mut u8, from: ChunkState) -> bool {
 #[cold]
 fn wait(session: &Session) -> Option<*mut u8> {
     let segment = &session.segment;
-    let is_starved = &session.log.chunks.is_starved;
+    let Chunks { is_starved, waiting, .. } = &session.log.chunks;
     let control = Control::from_words(|word| segment.control(word).load(Ordering::Relaxed));
     if control.on_full != heapwise_format::segment::OnFull::Block || is_starved.load(Ordering::Relaxed) {
         return None;
     }
     segment.count(Counter::WaitedEvents);
-    let deadline = clock::monotonic_ns() + u64::from(control.block_millis) * 1_000_000;
+    waiting.fetch_add(1, Ordering::Relaxed);
+    let found = wait_until(session, clock::monotonic_ns() + u64::from(control.block_millis) * 1_000_000);
+    waiting.fetch_sub(1, Ordering::Relaxed);
+    if found.is_none() {
+        is_starved.store(true, Ordering::Relaxed);
+    }
+    found
+}
+
+/// Waits while the drainer is alive.
+fn wait_until(session: &Session, deadline: u64) -> Option<*mut u8> {
     loop {
-        let now = clock::monotonic_ns();
-        let heartbeat = segment.control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
+        let (now, heartbeat) = (clock::monotonic_ns(), heartbeat(session));
         if now >= deadline || heartbeat == 0 || now.saturating_sub(heartbeat) > DEAD_NS {
-            is_starved.store(true, Ordering::Relaxed);
             return None;
         }
-        sys::sleep(STEP_NS);
+        let waiting = u64::from(session.log.chunks.waiting.load(Ordering::Relaxed));
+        sys::sleep((waiting * STEP_NS).clamp(STEP_NS, MOST_STEP_NS));
         if let Some(chunk) = find(session) {
             return Some(chunk);
         }
