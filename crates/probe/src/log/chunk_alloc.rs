@@ -187,3 +187,32 @@ fn wait_until(session: &Session, deadline: u64) -> Option<*mut u8> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::TestSession;
+
+    /// A search without result is repeated when the drainer has shown a sign of life.
+    #[test]
+    fn a_full_log_is_searched_once_a_heartbeat() {
+        let session = &*TestSession::new();
+        let beat = |heartbeat| {
+            session.segment.control(ControlWord::DrainHeartbeat).store(heartbeat, Ordering::Relaxed);
+        };
+        beat(1);
+        let mut chunks: Vec<*mut u8> = core::iter::from_fn(|| find(session)).collect();
+        assert!(chunks.len() > 1);
+        let drained = chunks.remove(1);
+        // SAFETY: a chunk of the segment.
+        unsafe { segment::word32(drained, AT_STATE) }.store(ChunkState::Drained as u32, Ordering::Relaxed);
+        assert_eq!(find(session), None);
+        beat(2);
+        assert_eq!((find(session), find(session)), (Some(drained), None));
+        // Without a drainer, another process may have made room.
+        // SAFETY: as above.
+        unsafe { segment::word32(drained, AT_STATE) }.store(ChunkState::Drained as u32, Ordering::Relaxed);
+        beat(0);
+        assert_eq!(find(session), Some(drained));
+    }
+}
