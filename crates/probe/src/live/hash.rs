@@ -70,10 +70,15 @@ fn group(level: u32, address: u64) -> u64 {
     start + (page * GROUPS_OF_PAGE + in_page) * GROUP
 }
 
+/// The slots of a group in the order in which a block tries them. Blocks of 32 bytes that are side
+/// by side start with different ones.
 #[inline(always)]
-fn slot(group: *mut u8, index: u64) -> *mut u8 {
-    // SAFETY: a group has `GROUP` slots, all in one step of pages because groups are aligned.
-    unsafe { group.add(index as usize * size_of::<LiveBlock>()) }
+fn slots(group: *mut u8, address: u64) -> impl Iterator<Item = *mut u8> {
+    (0..GROUP).map(move |step| {
+        let index = (address >> 5).wrapping_add(step) % GROUP;
+        // SAFETY: a group has `GROUP` slots, all in one step of pages because groups are aligned.
+        unsafe { group.add(index as usize * size_of::<LiveBlock>()) }
+    })
 }
 
 /// Inserts a block; false when there is no room.
@@ -122,8 +127,7 @@ unsafe fn parts<'a>(slot: *mut u8) -> Parts<'a> {
 #[inline(always)]
 fn insert_in(segment: &Segment, level: u32, address: u64, block: Live) -> bool {
     let Some(group) = segment.record(SectionKind::Live, group(level, address)) else { return false };
-    (0..GROUP).any(|index| {
-        let slot = slot(group, index);
+    slots(group, address).any(|slot| {
         // SAFETY: a slot of the group.
         let Parts { key, tally, alloc_time, size } = unsafe { parts(slot) };
         if key.load(Ordering::Relaxed) != 0
@@ -148,7 +152,7 @@ fn find(session: &Session, address: u64) -> Option<*mut u8> {
     let levels = session.live.hash.levels();
     (0..levels).rev().find_map(|level| {
         let group = session.segment.existing(SectionKind::Live, group(level, address))?;
-        (0..GROUP).map(|index| slot(group, index)).find(|slot| {
+        slots(group, address).find(|slot| {
             // SAFETY: as in `insert_in`.
             unsafe { segment::word64(*slot, 0) }.load(Ordering::Acquire) == address
         })
