@@ -18,6 +18,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// Pages that can be read. Zeroed memory is valid: none.
 pub(in crate::runtimes) struct Pages {
+    /// Their numbers plus 1.
     known: [[u64; WAYS]; 1 << SET_BITS],
     /// The runtime generation that they belong to.
     generation: u32,
@@ -49,19 +50,20 @@ impl Pages {
     /// Whether the page of an address can be read.
     #[inline(always)]
     fn holds(&mut self, address: u64) -> bool {
-        if address < LOWEST || address >> ADDRESS_BITS != 0 {
+        let page = (address >> PAGE_BITS) + 1;
+        self.known.get(set_of(page)).is_some_and(|[first, _]| *first == page) || self.holds_further(page)
+    }
+
+    /// As [`Pages::holds`], of a page that is not the first of its set.
+    #[inline(never)]
+    fn holds_further(&mut self, page: u64) -> bool {
+        let Some([first, second]) = self.known.get_mut(set_of(page)) else { return false };
+        let address = (page - 1) << PAGE_BITS;
+        let is_possible = address >= LOWEST && address >> ADDRESS_BITS == 0;
+        if *second != page && !(is_possible && is_readable(address)) {
             return false;
         }
-        let page = address >> PAGE_BITS;
-        let set = (page as u32).wrapping_mul(0x9e37_79b1) >> (32 - SET_BITS);
-        let Some(ways) = self.known.get_mut(set as usize) else { return false };
-        if ways.contains(&page) {
-            return true;
-        }
-        if !is_readable(page << PAGE_BITS) {
-            return false;
-        }
-        *ways = [page, ways[0]];
+        (*first, *second) = (page, *first);
         true
     }
 
@@ -100,6 +102,11 @@ impl Pages {
             core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address as usize), len as usize)
         })
     }
+}
+
+#[inline(always)]
+fn set_of(page: u64) -> usize {
+    ((page as u32).wrapping_mul(0x9e37_79b1) >> (32 - SET_BITS)) as usize
 }
 
 /// The word at an address that was checked.

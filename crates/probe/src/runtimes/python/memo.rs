@@ -128,8 +128,7 @@ impl Memo {
     /// The innermost frame of the calling thread.
     #[inline(always)]
     pub(super) fn top_frame(&mut self, interpreter: &Interpreter) -> Option<u64> {
-        let thread = self.thread_state(interpreter)?;
-        interpreter.top_frame(&mut self.pages, thread)
+        interpreter.top_frame(&mut self.thread, &mut self.pages)
     }
 
     /// Whether positions stand for places: the last stack is of this runtime generation, and the
@@ -172,11 +171,11 @@ impl Memo {
     /// Reads the frames; how many there are.
     #[inline(always)]
     fn read_frames(&mut self, session: &Session, interpreter: &Interpreter) -> Option<usize> {
-        let thread = self.thread_state(interpreter)?;
         if !interpreter.is_hooked() {
+            self.thread_state(interpreter)?;
             interpreter.install_if_locked();
         }
-        let top = interpreter.top_frame(&mut self.pages, thread)?;
+        let top = self.top_frame(interpreter)?;
         let walk = self.walk(session, interpreter, top)?;
         self.rebuild(session, interpreter, &walk).then_some(walk.len)
     }
@@ -241,11 +240,11 @@ impl Memo {
     /// The index of a frame in the last stack, if it was there; `None` when it cannot be read.
     #[inline(always)]
     pub(super) fn find_elsewhere(&mut self, frame: u64) -> Option<Option<usize>> {
-        if !frame.is_multiple_of(8) || !self.pages.holds_all(frame, FRAME_BYTES) {
-            return None;
-        }
         let hint = self.hints.get(hint_slot(frame)).map(|hint| usize::from(*hint));
-        Some(hint.filter(|index| *index < self.len && self.was_at(*index, frame)))
+        let index = hint.filter(|index| *index < self.len && self.was_at(*index, frame));
+        let is_readable =
+            index.is_some() || frame.is_multiple_of(8) && self.pages.holds_all(frame, FRAME_BYTES);
+        is_readable.then_some(index)
     }
 
     /// Whether the outermost `count` frames of the last stack are the callers from `frame` on, and

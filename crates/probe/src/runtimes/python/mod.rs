@@ -249,37 +249,60 @@ impl Interpreter {
     /// The thread state whose frames the calling thread runs.
     #[inline(always)]
     fn thread_state(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
-        let Self { this, unchecked, .. } = self;
+        self.known_state(known_thread).or_else(|| self.other_state(known_thread, pages))
+    }
+
+    /// The thread state, if it is the known one and has the lock (up to 3.11).
+    #[inline(always)]
+    fn known_state(&self, known_thread: &OwnThread) -> Option<u64> {
         if !self.layout.has_global_current() {
-            // SAFETY: both functions read thread-specific values and words of the runtime.
-            if self.start.is_late && unsafe { this() }.is_null() {
-                return None;
-            }
-            // SAFETY: as above.
-            let running = unsafe { unchecked() } as u64;
-            if running != 0 {
-                return Some(running);
-            }
-            // The lock is released. During finalization the state may be gone.
-            // SAFETY: as above.
-            return if self.is_finalizing() { None } else { known(unsafe { this() } as u64) };
+            return None;
         }
         // SAFETY: a word of `_PyRuntime`.
         let current = unsafe { word(self.runtime + u64::from(self.layout.current)) };
-        let id_of = |thread: u64| thread + u64::from(self.layout.thread_id);
+        let id = current + u64::from(self.layout.thread_id);
         // SAFETY: the state that has the lock exists. Another thread's at this address has another
         // id.
-        if current != 0 && current == known_thread.state && unsafe { word(id_of(current)) } == known_thread.id
-        {
-            return Some(current);
+        let is_known =
+            current != 0 && current == known_thread.state && unsafe { word(id) } == known_thread.id;
+        is_known.then_some(current)
+    }
+
+    /// As [`Interpreter::thread_state`], where it is not the known one.
+    #[inline(always)]
+    fn other_state(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
+        let Self { this, unchecked, .. } = self;
+        if self.layout.has_global_current() {
+            return self.find_state(known_thread, pages);
+        }
+        // SAFETY: both functions read thread-specific values and words of the runtime.
+        if self.start.is_late && unsafe { this() }.is_null() {
+            return None;
         }
         // SAFETY: as above.
-        let own = unsafe { this() as u64 };
+        let running = unsafe { unchecked() } as u64;
+        if running != 0 {
+            return Some(running);
+        }
+        // The lock is released. During finalization the state may be gone.
+        // SAFETY: as above.
+        if self.is_finalizing() { None } else { known(unsafe { this() } as u64) }
+    }
+
+    /// As [`Interpreter::other_state`], up to 3.11.
+    #[inline(never)]
+    fn find_state(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
+        let Layout { current, thread_id, frame, .. } = self.layout;
+        // SAFETY: a word of `_PyRuntime`.
+        let current = unsafe { word(self.runtime + u64::from(current)) };
+        // SAFETY: it reads a thread-specific value.
+        let own = unsafe { (self.this)() } as u64;
+        // SAFETY: it has no preconditions.
+        let id = unsafe { libc::pthread_self() };
+        let mut has_id = |state: u64| pages.word(state + u64::from(thread_id)) == Some(id);
         if own == current {
             let own = known(own)?;
-            // SAFETY: it has no preconditions.
-            let id = unsafe { libc::pthread_self() };
-            if pages.word(id_of(own)) == Some(id) {
+            if has_id(own) && pages.word(own + u64::from(frame)).is_some() {
                 *known_thread = OwnThread { state: own, id };
             }
             return Some(own);
@@ -288,12 +311,7 @@ impl Interpreter {
             return None;
         }
         // A second interpreter may run on this thread.
-        let mut id = || pages.word(id_of(current));
-        // SAFETY: it has no preconditions.
-        if current != 0 && id() == Some(unsafe { libc::pthread_self() }) {
-            return Some(current);
-        }
-        Some(own)
+        Some(if current != 0 && has_id(current) { current } else { own })
     }
 
     /// Wraps the domains where no arena leads to them: objects are blocks of `malloc`
@@ -312,10 +330,18 @@ impl Interpreter {
         }
     }
 
-    /// The innermost frame of a thread state.
+    /// The innermost frame of the calling thread.
     #[inline(always)]
-    fn top_frame(&self, pages: &mut Pages, thread: u64) -> Option<u64> {
-        let named = pages.word(thread + u64::from(self.layout.frame))?;
+    fn top_frame(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
+        let frame = u64::from(self.layout.frame);
+        let named = match self.known_state(known_thread) {
+            // SAFETY: checked when the state became known.
+            Some(thread) => unsafe { word(thread + frame) },
+            None => {
+                let thread = self.other_state(known_thread, pages)?;
+                pages.word(thread + frame)?
+            }
+        };
         if self.layout.has_frame_in_c_frame() {
             return known(pages.word(named + u64::from(self.layout.c_frame_frame))?);
         }

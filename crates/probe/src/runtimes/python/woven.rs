@@ -35,6 +35,18 @@ pub(crate) fn cached_tally<'m>(
     {
         return memo.recent.tally(&key);
     }
+    cached_tally_by_names(session, interpreter, memo, native)
+}
+
+/// As [`cached_tally`], of a stack whose innermost position or callers are not those of a recent
+/// one.
+#[inline(never)]
+fn cached_tally_by_names<'m>(
+    session: &Session,
+    interpreter: &Interpreter,
+    memo: &'m mut Memo,
+    native: NativeId,
+) -> Option<&'m CachedTally> {
     let key = key(session, interpreter, memo, native);
     let recent = memo.key_of_last(interpreter, native);
     let tally = memo.woven.tally(key)?;
