@@ -35,8 +35,8 @@ pub(super) struct Chunks {
 /// The first chunks are looked at before the log grows: one of them is free when the drainer keeps
 /// up, and what they hold is still in the processor's caches.
 const NEAR: u64 = 128;
-/// A wait's step, for each thread that waits. heapprofd's value: short against a drain, long against
-/// a switch of threads.
+/// A wait's step, times the number of waiting threads. heapprofd's value: short against a drain,
+/// long against a switch of threads.
 const STEP_NS: u64 = 100_000;
 /// The longest step.
 const MOST_STEP_NS: u64 = 5_000_000;

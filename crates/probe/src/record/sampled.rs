@@ -59,7 +59,7 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
 }
 
 /// Before a block is freed that the filter lets through, where samples are in the shadow index.
-/// Whatever is not simple goes to the slow path.
+/// Frees that need more than their own words of the index go to the slow path.
 pub(super) extern "C" fn freed(block: Pointer, caller: u64) -> Pointer {
     prefetch_write(block.wrapping_byte_sub(16));
     match fast_for_samples(|fast| count_free(fast, block as u64, caller)) {

@@ -54,7 +54,7 @@ struct Remote {
 pub(crate) struct State {
     /// The generation under which the fast path may be taken; 0: never.
     fast_generation: u64,
-    /// The same for frees while samples are recorded.
+    /// The generation under which frees of samples may take a fast path; 0: never.
     sampled_generation: u64,
     /// The generation that the thread has validated its caches for.
     generation: u64,
