@@ -90,14 +90,17 @@ const SYSTEMS: [System; 20] = [
     System { only: Some("sqlite"), ..slow(system("dhat", "none", Entry::Dhat)) },
 ];
 
-/// The systems whose names begin with one of `wanted` (all when empty, without the slow ones in a
-/// quick run), with their baselines, that this machine can run.
+/// The systems called by one of `wanted`, or by a longer name if none is called that (all when empty,
+/// without the slow ones in a quick run), with their baselines, that this machine can run.
 pub(crate) fn select(wanted: &[String], quick: bool) -> Result<Vec<System>, Failure> {
     if let Some(unknown) = wanted.iter().find(|w| !SYSTEMS.iter().any(|s| s.name.starts_with(w.as_str()))) {
         let names: Vec<&str> = SYSTEMS.iter().map(|s| s.name).collect();
         return Err(Failure::new(format!("no system is called {unknown}; there are {}", names.join(", "))));
     }
-    let named = |s: &System| wanted.iter().any(|w| s.name.starts_with(w.as_str()));
+    // `heaptrack` is not `heaptrack-raw` too.
+    let is_name = |w: &str| SYSTEMS.iter().any(|s| s.name == w);
+    let means = |s: &System, w: &str| if is_name(w) { s.name == w } else { s.name.starts_with(w) };
+    let named = |s: &System| wanted.iter().any(|w| means(s, w));
     let asked = |s: &System| if wanted.is_empty() { !(quick && s.slow) } else { named(s) };
     let needed: Vec<&str> = SYSTEMS.iter().filter(|s| asked(s)).flat_map(|s| [s.name, s.baseline]).collect();
     let selected = |s: &&System| (s.name == "none" || needed.contains(&s.name)) && s.is_available();
