@@ -5,24 +5,28 @@
 
 /// Reads the `u16` at byte `at`.
 #[must_use]
+#[inline]
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(array_at(bytes, at)?))
 }
 
 /// Reads the `u32` at byte `at`.
 #[must_use]
+#[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(array_at(bytes, at)?))
 }
 
 /// Reads the `u64` at byte `at`.
 #[must_use]
+#[inline]
 pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(array_at(bytes, at)?))
 }
 
 /// Copies the `N` bytes at `at`.
 #[must_use]
+#[inline]
 pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }

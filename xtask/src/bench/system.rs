@@ -90,8 +90,8 @@ const SYSTEMS: [System; 20] = [
     System { only: Some("sqlite"), ..slow(system("dhat", "none", Entry::Dhat)) },
 ];
 
-/// The systems called by one of `wanted`, or by a longer name if none is called that (all when empty,
-/// without the slow ones in a quick run), with their baselines, that this machine can run.
+/// The systems called by one of `wanted`, or by longer names if none is called that (all when
+/// empty, without the slow ones in a quick run), with their baselines, that this machine can run.
 pub(crate) fn select(wanted: &[String], quick: bool) -> Result<Vec<System>, Failure> {
     if let Some(unknown) = wanted.iter().find(|w| !SYSTEMS.iter().any(|s| s.name.starts_with(w.as_str()))) {
         let names: Vec<&str> = SYSTEMS.iter().map(|s| s.name).collect();

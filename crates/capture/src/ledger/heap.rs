@@ -1,6 +1,7 @@
 //! The heap's part of the ledger: live blocks by stack on the resident pages.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use heapwise_format::segment::{AllocatorKind, Counter, Mode};
 use heapwise_profile::ledger::{HeapBasis, HeapPages};
@@ -53,8 +54,13 @@ impl<'a> Blocks<'a> {
     }
 
     /// Calls `visit` for each block whose tally exists.
-    fn each(&self, mut visit: impl FnMut(&IndexedBlock, &TallySite)) {
-        self.snapshot.visit_live_blocks(&mut |block| {
+    fn each(&self, visit: impl FnMut(&IndexedBlock, &TallySite)) {
+        self.each_in(|_| true, visit);
+    }
+
+    /// As [`Blocks::each`], at least for the blocks that start in a wanted range.
+    fn each_in(&self, wanted: impl Fn(Range<u64>) -> bool, mut visit: impl FnMut(&IndexedBlock, &TallySite)) {
+        self.snapshot.visit_live_blocks_in(wanted, &mut |block| {
             if let Some(site) = self.tallies.get(block.tally as usize).filter(|site| site.node != 0) {
                 visit(&block, site);
             }
@@ -66,7 +72,12 @@ impl<'a> Blocks<'a> {
     pub(super) fn claims(&self, spans: &[Span]) -> Vec<Claim> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let mut last = 0;
-        self.each(|block, _| {
+        let is_guessed = |range: Range<u64>| {
+            let first = spans.partition_point(|span| span.end <= range.start);
+            let mut spans = spans.iter().skip(first).take_while(|span| span.start < range.end);
+            spans.any(|span| span.owner.is_guess())
+        };
+        self.each_in(is_guessed, |block, _| {
             if spans.get(last).is_none_or(|span| !(span.start..span.end).contains(&block.address)) {
                 last = spans.partition_point(|span| span.end <= block.address);
             }
@@ -105,7 +116,7 @@ impl<'a> Blocks<'a> {
             return Extent { address, size, header: 0, rounding: 0, node };
         }
         // Large blocks have a mapping of their own.
-        if address.is_multiple_of(self.page_bytes) && size >= LEAST_MAPPED_BYTES {
+        if size >= LEAST_MAPPED_BYTES && address.is_multiple_of(self.page_bytes) {
             let all = (size + 16).next_multiple_of(self.page_bytes);
             return Extent { address: address + 16, size, header: 16, rounding: all - 16 - size, node };
         }
@@ -113,7 +124,7 @@ impl<'a> Blocks<'a> {
         // The index knows addresses to 32 bytes. A block that would reach only 16 bytes into its
         // last page starts in the first half.
         let end = address + 16 + size;
-        let in_last = end % self.page_bytes;
+        let in_last = end & (self.page_bytes - 1);
         let late = if (1..=16).contains(&in_last) && size > 16 { 0 } else { 16 };
         Extent { address: address + late, size, header: 8, rounding: chunk - 8 - size, node }
     }

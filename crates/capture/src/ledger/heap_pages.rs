@@ -27,6 +27,7 @@ struct Run {
 /// The resident pages of the heap.
 #[derive(Debug)]
 pub(super) struct ResidentPages {
+    /// A power of two.
     page_bytes: u64,
     runs: Vec<Run>,
     uses: Vec<PageUse>,
@@ -98,7 +99,7 @@ impl ResidentPages {
             if at >= end {
                 return;
             }
-            let page = (at - run.start) / self.page_bytes;
+            let page = (at - run.start) >> self.page_bytes.trailing_zeros();
             let next = (run.start + (page + 1) * self.page_bytes).min(end);
             if let Some(page) = self.uses.get_mut(run.first + page as usize) {
                 visit(page, next - at);

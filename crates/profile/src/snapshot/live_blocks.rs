@@ -3,6 +3,8 @@
 //! The probe changes the index while this reads it: a block that comes or goes meanwhile may be
 //! missing, and the size word of a block that is just being stored may look like a small block.
 
+use core::ops::Range;
+
 use heapwise_format::bytes::{u32_at, u64_at};
 use heapwise_format::segment::{
     BlockWord, Counter, Layout, LiveBlock, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, SectionKind,
@@ -47,18 +49,34 @@ impl<S: SegmentSource> Snapshot<'_, S> {
     /// Calls `visit` for each block of the index: those of the shadow index by address, then those
     /// of the hash index.
     pub fn visit_live_blocks(&self, visit: &mut impl FnMut(IndexedBlock)) {
-        self.visit_shadow(visit);
+        self.visit_live_blocks_in(|_| true, visit);
+    }
+
+    /// As [`Snapshot::visit_live_blocks`], without the blocks of most ranges of addresses that are
+    /// not `wanted`. A range is wanted if a block may start in it.
+    pub fn visit_live_blocks_in(
+        &self,
+        wanted: impl Fn(Range<u64>) -> bool,
+        visit: &mut impl FnMut(IndexedBlock),
+    ) {
+        self.visit_shadow(wanted, visit);
         self.visit_hash(visit);
     }
 
-    fn visit_shadow(&self, visit: &mut impl FnMut(IndexedBlock)) {
+    fn visit_shadow(&self, wanted: impl Fn(Range<u64>) -> bool, visit: &mut impl FnMut(IndexedBlock)) {
         let root = self.layout().section(SectionKind::ShadowRoot);
         let root = self.block(SectionKind::ShadowRoot, 0, root.capacity);
         let mut reader = LeafReader { after: 0 };
         for (gibibyte, number) in words(&root).filter(|(_, number)| *number != 0) {
             let directory = self.block(SectionKind::ShadowDirectories, u64::from(number) - 1, 1);
             let start = gibibyte * DIRECTORY_SPAN;
-            for (row, number) in words(&directory).filter(|(_, number)| *number != 0) {
+            let is_wanted = |row: u64| {
+                let first = start + row * LEAF_SPAN;
+                // The first words of a wanted leaf may hold the size of a block in the one before.
+                wanted(first..first + 2 * LEAF_SPAN)
+            };
+            let leaves = words(&directory).filter(|(row, number)| *number != 0 && is_wanted(*row));
+            for (row, number) in leaves {
                 // The size of the last block of a leaf is in the first words of the next one.
                 let next = u32_at(&directory, (row as usize + 1) * 4).unwrap_or(0);
                 let mut leaf = self.block(SectionKind::ShadowLeaves, u64::from(number) - 1, 1);
