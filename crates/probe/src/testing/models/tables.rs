@@ -110,8 +110,8 @@ fn a_shared_tally_is_described_before_another_thread_has_its_number() {
     );
 }
 
-/// Addresses of one group of the hash index.
-const IN_ONE_GROUP: [u64; 3] = [0x7100_0000_0010, 0x7100_0000_0020, 0x7100_0000_0030];
+/// Addresses of one group of the hash index that start with the same slot.
+const IN_ONE_GROUP: [u64; 3] = [0x7100_0000_0008, 0x7100_0000_0010, 0x7100_0000_0018];
 
 /// A block is found by the thread that frees it, while other blocks of the same group are inserted
 /// and removed and take over its slot.
