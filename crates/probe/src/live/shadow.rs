@@ -173,17 +173,12 @@ fn known(session: &Session, address: u64) -> Option<Cell<'_>> {
 /// The cell of an address, its leaf made when it is not there; `None` without room.
 #[inline(always)]
 fn cell(session: &Session, address: u64) -> Option<Cell<'_>> {
-    match known(session, address) {
-        Some(cell) => Some(cell),
-        None => known(session, make(session, address)?),
-    }
+    known(session, address).or_else(|| make(session, address))
 }
 
-/// Makes the leaf of an address, and returns the address: a cell would be returned in memory, in
-/// parts that are not read as they were written.
 #[cold]
 #[inline(never)]
-fn make(session: &Session, address: u64) -> Option<u64> {
+fn make(session: &Session, address: u64) -> Option<Cell<'_>> {
     let Shadow { map, directories, leaves, .. } = &session.live.shadow;
     let segment = &session.segment;
     if !Map::may_be_block(address) {
@@ -195,7 +190,7 @@ fn make(session: &Session, address: u64) -> Option<u64> {
     let leaf = grow(segment, directory, index, SectionKind::ShadowLeaves, leaves)?;
     // SAFETY: a populated leaf in the segment, which stays. A faster thread has published the same.
     unsafe { map.publish(address, leaf.cast()) };
-    Some(address)
+    known(session, address)
 }
 
 /// The table that entry `index` of `table` names, added when it names none. A thread that loses the
