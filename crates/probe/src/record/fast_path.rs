@@ -228,9 +228,8 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
         let Some(stack) = state.stacks.find_first(Entry { pc, sp, fp }) else {
             return Some(Counted::Uncached);
         };
-        let (tally, block) = (*stack.cached_tally(), NewBlock::linked(block as u64, size as u64));
-        let of_size = |size| tally.of_size(size);
-        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, of_size, block)))
+        let (tally, block) = (stack.tally_of(size)?, NewBlock::linked(block as u64, size as u64));
+        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, tally, block)))
     });
     match done {
         Some(Counted::Uncached) => allocated_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
@@ -252,9 +251,8 @@ extern "C" fn allocated_further<const LOG: bool, const MIN_CHUNK_32: bool>(
         let Some(stack) = state.stacks.find_further(Entry { pc, sp, fp }) else {
             return Some(Counted::Uncached);
         };
-        let (tally, block) = (*stack.cached_tally(), NewBlock::linked(block as u64, size as u64));
-        let of_size = |size| tally.of_size(size);
-        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, of_size, block)))
+        let (tally, block) = (stack.tally_of(size)?, NewBlock::linked(block as u64, size as u64));
+        Some(Counted::of(count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, tally, block)))
     });
     done.unwrap_or(Counted::Declined)
 }
@@ -285,12 +283,12 @@ pub(super) fn count_captured(
     }
     tally.widen_sizes(session, size);
     let is_log = session.control.activity() == Activity::Log;
-    let (of_any_size, block) = (|_| Some(tally), NewBlock::linked(address, size));
+    let block = NewBlock::linked(address, size);
     let done = match (is_log, session.live.shadow.has_min_chunk_32()) {
-        (false, true) => count_alloc::<false, true, true>(session, state, of_any_size, block),
-        (false, false) => count_alloc::<false, false, true>(session, state, of_any_size, block),
-        (true, true) => count_alloc::<true, true, true>(session, state, of_any_size, block),
-        (true, false) => count_alloc::<true, false, true>(session, state, of_any_size, block),
+        (false, true) => count_alloc::<false, true, true>(session, state, tally, block),
+        (false, false) => count_alloc::<false, false, true>(session, state, tally, block),
+        (true, true) => count_alloc::<true, true, true>(session, state, tally, block),
+        (true, false) => count_alloc::<true, false, true>(session, state, tally, block),
     };
     if done == Some(true) {
         state.flush_live(session);
@@ -307,11 +305,12 @@ fn count_any<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
 ) -> Option<bool> {
     let Fast { session, state } = fast;
     let native = state.stacks.find(entry)?;
+    let size = block.size as usize;
     let tally = match WOVEN {
-        true => *runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?,
-        false => *native.cached_tally(),
+        true => runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?.of_size(size)?,
+        false => native.tally_of(size)?,
     };
-    count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(session, state, |size| tally.of_size(size), block)
+    count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(session, state, tally, block)
 }
 
 /// Counts an allocation; returns whether the thread's sums are to be flushed. `None`: nothing was
@@ -320,7 +319,7 @@ fn count_any<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
 fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     session: &Session,
     state: &mut State,
-    tally_of_size: impl FnOnce(u32) -> Option<TallyRef>,
+    tally: TallyRef,
     block: NewBlock,
 ) -> Option<bool> {
     let NewBlock { address, size, source } = block;
@@ -328,8 +327,6 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
         return None;
     }
     let Regular { slack, class } = session.slack.regular_of_new(size, source)?;
-    // Regular blocks are small.
-    let tally = tally_of_size(size as u32)?;
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?.pair()?;
     // Only small blocks of an arena start in the same 32 bytes as another.
     let is_second = WOVEN && !LOG && MIN_CHUNK_32 && !live::is_large(size) && cell.is_taken();

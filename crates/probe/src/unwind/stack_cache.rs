@@ -87,10 +87,10 @@ impl CachedStack {
         self.id
     }
 
-    /// Its tally, if it leads to one.
+    /// Its tally, if it leads to one that has counted blocks around this size.
     #[inline(always)]
-    pub(crate) fn cached_tally(&self) -> &CachedTally {
-        &self.tally
+    pub(crate) fn tally_of(&self, size: usize) -> Option<TallyRef> {
+        self.tally.of_size(size)
     }
 
     /// Its tally.

@@ -37,11 +37,11 @@ impl CachedTally {
 
     /// The tally, if this size is within its range of sizes.
     #[inline(always)]
-    pub(crate) fn of_size(&self, size: u32) -> Option<TallyRef> {
-        (size.wrapping_sub(self.min_size) < self.sizes).then(|| {
+    pub(crate) fn of_size(&self, size: usize) -> Option<TallyRef> {
+        (size.wrapping_sub(self.min_size as usize) < self.sizes as usize).then(|| {
             // SAFETY: with sizes there is a tally, of the segment in use: entries are dropped when
-            // that changes.
-            let counts = unsafe { &*self.counts };
+            // that changes. Read as a reference, so that it is not compared with null again.
+            let counts = unsafe { *(&raw const self.counts).cast() };
             TallyRef { number: self.number, counts }
         })
     }
@@ -53,7 +53,7 @@ impl CachedTally {
 
     /// A block of this size was counted: the range of sizes includes it from now on.
     pub(crate) fn widen(&mut self, session: &Session, tally: TallyRef, size: u64) {
-        if u32::try_from(size).ok().and_then(|size| self.of_size(size)).is_none() {
+        if self.of_size(size as usize).is_none() {
             tally.note_size(session, size);
             *self = CachedTally::new(session, tally);
         }
