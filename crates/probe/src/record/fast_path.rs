@@ -45,7 +45,10 @@ pub(crate) fn choose(session: &Session, activity: Activity) {
         (Activity::Exact, false) => functions::<false, false>(),
         (Activity::Log, true) => functions::<true, true>(),
         (Activity::Log, false) => functions::<true, false>(),
-        (Activity::Sampling, _) if session.live.are_samples_shadowed() => (decline, sampled::freed),
+        (Activity::Sampling, _) if session.live.are_samples_shadowed() => match runtimes::are_present() {
+            true => (sampled::allocated_fast::<true>, sampled::freed),
+            false => (sampled::allocated_fast::<false>, sampled::freed),
+        },
         (Activity::Idle | Activity::Sampling, _) => (decline, releasing),
     };
     ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);
@@ -166,7 +169,7 @@ pub(crate) enum Counted {
 
 impl Counted {
     #[inline(always)]
-    fn of(done: Option<bool>) -> Self {
+    pub(super) fn of(done: Option<bool>) -> Self {
         match done {
             None => Self::Declined,
             Some(false) => Self::Done,

@@ -2,16 +2,18 @@
 
 use heapwise_format::segment::Counter;
 
+use super::fast_path::{self, Counted};
+use super::sampler::{self, Sampled};
 use super::usable::{Family, Regular};
-use super::{Block, Pointer, capture_shared, fast_path, note_broken, releasing, sampler, slow_path};
-use crate::arch::prefetch_write;
+use super::{Block, Pointer, capture_shared, note_broken, releasing, slow_path};
+use crate::arch::{prefetch_write, words};
 use crate::atomics::Ordering;
 use crate::inside::{Fast, Inside, fast_for_samples};
-use crate::live::filter;
+use crate::live::{self, filter};
 use crate::sites::rates::Rate;
 use crate::sites::tallies::{Amount, Writer};
 use crate::unwind::Entry;
-use crate::{clock, control, hooks};
+use crate::{clock, control, hooks, runtimes};
 
 /// At smaller distances a thread gets a state: its memoized stack, its own tallies.
 const FINE_BYTES: u64 = 64 * 1024;
@@ -45,9 +47,7 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
         && let (session, Some(state)) = inside.with_state()
     {
         state.begin_event(session);
-        if let Some((tally, _)) = slow_path::site(session, state, entry, rate.number(), false) {
-            slow_path::count_alloc(session, Some(state), tally, block);
-        }
+        slow_path::count(session, state, block, entry, rate.number());
         return;
     }
     control::check_leases(inside);
@@ -56,6 +56,50 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
         note_broken(&inside.segment, captured.broken, tally);
         slow_path::count_alloc(inside, None, tally, block);
     }
+}
+
+/// After an allocation for which the countdown ran out, where samples are in the shadow index. The
+/// usual sample has a cached stack, with frames of a language runtime in it (`WOVEN`) or without;
+/// every other event is declined.
+pub(super) extern "C" fn allocated_fast<const WOVEN: bool>(
+    block: Pointer,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+) -> Counted {
+    let (address, entry) = (block as u64, Entry { pc, sp, fp });
+    Counted::of(fast_for_samples(|fast| count_alloc::<WOVEN>(fast, address, size as u64, entry)))
+}
+
+/// Counts a sample; returns whether the thread's sums are to be flushed. `None`: nothing was
+/// counted.
+#[inline(always)]
+fn count_alloc<const WOVEN: bool>(fast: Fast<'_>, address: u64, size: u64, entry: Entry) -> Option<bool> {
+    let Fast { session, state } = fast;
+    let rate = sampler::sampled_rate(&session.control, words(), size)?;
+    let cell = session.live.shadow.known(address)?.pair()?;
+    let native = state.stacks.find(entry)?;
+    let tally = match WOVEN {
+        true => {
+            runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?.of_size(size as usize)?
+        }
+        false => native.tally_of(size as usize)?,
+    };
+    let Regular { slack, .. } = session.slack.regular(size, Family::LINKED)?;
+    let is_plain = cell.is_empty() && (session.live.shadow.has_min_chunk_32() || live::is_large(size));
+    let is_of_rate = tally.counts.site().rate() == rate.number();
+    if !is_plain || !is_of_rate || !tally.counts.is_current(session.peak.now()) || !state.fast_budget() {
+        return None;
+    }
+    cell.put(tally.number, size as u32);
+    // Before what takes long to compute: an atomic operation waits for all before it.
+    filter::add(address);
+    sampler::start(&session.control, words(), rate);
+    let sampled = Sampled::new(size, rate.distance());
+    tally.add_own_sample(session, Amount { size, slack }, sampled);
+    state.histogram().count_alloc(Writer::Own, size, sampled.whole_blocks(address));
+    Some(state.add_allocated(sampled.bytes(size)))
 }
 
 /// Before a block is freed that the filter lets through, where samples are in the shadow index.

@@ -5,7 +5,7 @@
 //! redrawn at any time (a changed rate) without bias. The stubs count it down in steps, so that a
 //! thread polls the control page regularly.
 
-use super::exponential::{inverse_probability, ln};
+use super::exponential::{exponential, inverse_probability};
 use crate::atomics::Ordering;
 use crate::control::Settings;
 use crate::sites::rates::Rate;
@@ -22,10 +22,9 @@ pub(crate) fn take(settings: &Settings, words: &ThreadWords, size: u64) -> Optio
     let rate = settings.rate();
     if words.rate.load(Ordering::Relaxed) != rate.word() {
         words.rate.store(rate.word(), Ordering::Relaxed);
-        set_distance(words, draw(rate, settings, words));
+        start(settings, words, rate);
     }
-    let distance = words.countdown.load(Ordering::Relaxed).saturating_add(words.gap.load(Ordering::Relaxed));
-    match distance.checked_sub(size) {
+    match distance(words).checked_sub(size) {
         Some(rest) => {
             set_distance(words, rest);
             None
@@ -33,10 +32,31 @@ pub(crate) fn take(settings: &Settings, words: &ThreadWords, size: u64) -> Optio
         None => {
             // With the probe off: the first call of a thread, and requests that no allocator can
             // satisfy.
-            set_distance(words, draw(rate, settings, words));
+            start(settings, words, rate);
             (rate != Rate::NONE).then_some(rate)
         }
     }
+}
+
+/// The rate that `size` bytes are a sample of, if [`take`] would take them and the rate is as
+/// before. Counts nothing.
+#[inline(always)]
+pub(super) fn sampled_rate(settings: &Settings, words: &ThreadWords, size: u64) -> Option<Rate> {
+    let rate = settings.rate();
+    let is_sample = rate != Rate::NONE && words.rate.load(Ordering::Relaxed) == rate.word();
+    (is_sample && distance(words) < size).then_some(rate)
+}
+
+/// Draws the distance to the next sample.
+#[inline(always)]
+pub(super) fn start(settings: &Settings, words: &ThreadWords, rate: Rate) {
+    set_distance(words, draw(rate, settings, words));
+}
+
+/// Bytes to the next sample.
+#[inline(always)]
+fn distance(words: &ThreadWords) -> u64 {
+    words.countdown.load(Ordering::Relaxed).saturating_add(words.gap.load(Ordering::Relaxed))
 }
 
 fn set_distance(words: &ThreadWords, distance: u64) {
@@ -48,14 +68,13 @@ fn set_distance(words: &ThreadWords, distance: u64) {
 fn draw(rate: Rate, settings: &Settings, words: &ThreadWords) -> u64 {
     match rate.distance() {
         0 => NEVER,
-        // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
-        // whole sizes.
-        mean => (-ln(uniform(settings, words)) * mean as i64 as f64) as i64 as u64,
+        // Rounding down keeps P(distance < size) exact for whole sizes.
+        mean => (exponential(random(settings, words)) * mean as i64 as f64) as i64 as u64,
     }
 }
 
-/// A number in `(0, 1]`.
-fn uniform(settings: &Settings, words: &ThreadWords) -> f64 {
+/// Random bits.
+fn random(settings: &Settings, words: &ThreadWords) -> u64 {
     let mut seed = words.random.load(Ordering::Relaxed);
     if seed == 0 {
         seed = settings.seed().unwrap_or_else(sys::random) | 1;
@@ -65,8 +84,7 @@ fn uniform(settings: &Settings, words: &ThreadWords) -> f64 {
     seed ^= seed << 25;
     seed ^= seed >> 27;
     words.random.store(seed, Ordering::Relaxed);
-    let bits = seed.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11;
-    (bits + 1) as i64 as f64 / (1_u64 << 53) as f64
+    seed.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
 /// Weight of a sample.

@@ -31,15 +31,15 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
     match inside.with_state() {
         (session, Some(state)) => {
             state.begin_event(session);
-            count(session, state, block, entry);
+            count(session, state, block, entry, EVERY);
         }
         (session, None) => count_alone(session, block, entry),
     }
 }
 
-/// Counts a block that every block is recorded with.
-pub(super) fn count(session: &Session, state: &mut State, block: &Block, entry: &Entry) {
-    let Some((tally, is_cached)) = site(session, state, entry, EVERY, block.is_uncached) else { return };
+/// Counts a block at a rate, and lets the caches of stacks lead to its tally.
+pub(super) fn count(session: &Session, state: &mut State, block: &Block, entry: &Entry, rate: u16) {
+    let Some((tally, is_cached)) = site(session, state, entry, rate, block.is_uncached) else { return };
     let is_own = tally.counts.site().thread() != NO_THREAD;
     let is_plain = is_own && block.grown.is_none() && block.source == Source::LINKED;
     if !(is_plain && fast_path::count_captured(session, state, tally, block.address, block.size)) {
@@ -73,7 +73,7 @@ pub(super) fn count_alone(session: &Session, block: &Block, entry: &Entry) {
 
 /// The thread's tally for an event, and whether a cache may lead to it; `None` when the call is
 /// part of another one.
-pub(super) fn site(
+fn site(
     session: &Session,
     state: &mut State,
     entry: &Entry,
@@ -85,8 +85,10 @@ pub(super) fn site(
         true => None,
         false => state.cached_stack(session, *entry).map(|stack| (stack.id(), stack.tally())),
     };
+    // Another thread may be changing the rate.
     if let Some((_, Some(tally))) = cached
         && !declares
+        && tally.counts.site().rate() == rate
     {
         return Some((tally, true));
     }

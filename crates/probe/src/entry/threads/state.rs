@@ -38,6 +38,9 @@ fn outside_slot(caller: u64) -> usize {
     ((caller as u32).wrapping_mul(0x9e37_79b1) >> (32 - OUTSIDE_BITS)) as usize
 }
 
+/// In the generation of the fast path: it is that of samples.
+const OF_SAMPLES: u64 = 1 << 63;
+
 /// Tallies of other threads whose blocks the thread freed recently.
 const REMOTE: usize = 32;
 
@@ -52,10 +55,9 @@ struct Remote {
 /// are populated as they are used.
 #[repr(C)]
 pub(crate) struct State {
-    /// The generation under which the fast path may be taken; 0: never.
+    /// The generation under which the fast path may be taken, with [`OF_SAMPLES`] where samples are
+    /// recorded; 0: never.
     fast_generation: u64,
-    /// The generation under which frees of samples may take a fast path; 0: never.
-    sampled_generation: u64,
     /// The generation that the thread has validated its caches for.
     generation: u64,
     /// Events until the next tick; it is due when this is below zero.
@@ -125,7 +127,6 @@ impl State {
         if let Some(record) = state.record.filter(|_| state.system_name == name) {
             state.generation = 0;
             state.fast_generation = 0;
-            state.sampled_generation = 0;
             state.memo.change_thread();
             state.script.reset();
             registry::describe(session, record, ThreadState::Live);
@@ -208,16 +209,16 @@ impl State {
 
 /// Events.
 impl State {
-    /// Whether an event may take the fast path.
+    /// Whether an event may take the fast path of exact and log mode.
     #[inline(always)]
     pub(crate) fn is_fast(&self, session: &Session) -> bool {
         control::generation(session) == self.fast_generation
     }
 
-    /// Whether a free may take the fast path of sampled mode.
+    /// Whether an event may take the fast path of sampled mode.
     #[inline(always)]
     pub(crate) fn is_fast_for_samples(&self, session: &Session) -> bool {
-        control::generation(session) == self.sampled_generation
+        control::generation(session) | OF_SAMPLES == self.fast_generation
     }
 
     /// Counts an event of the fast path; false when a tick is due, which is for the slow path.
@@ -279,16 +280,16 @@ impl State {
         let may_be_fast = settings.has_fast_path()
             && self.record.is_some()
             && !session.recent.is_keeping()
-            && !runtimes::is_ending();
-        let is_fast = may_be_fast
-            && matches!(settings.activity(), Activity::Exact | Activity::Log)
-            && session.live.is_shadow()
             && !self.declared.declares()
-            && !session.prof.are_some_off();
-        let is_fast_for_samples =
-            may_be_fast && settings.activity() == Activity::Sampling && session.live.are_samples_shadowed();
-        self.fast_generation = if is_fast { self.generation } else { 0 };
-        self.sampled_generation = if is_fast_for_samples { self.generation } else { 0 };
+            && !session.prof.are_some_off()
+            && !runtimes::is_ending();
+        self.fast_generation = match settings.activity() {
+            Activity::Exact | Activity::Log if may_be_fast && session.live.is_shadow() => self.generation,
+            Activity::Sampling if may_be_fast && session.live.are_samples_shadowed() => {
+                self.generation | OF_SAMPLES
+            }
+            _ => 0,
+        };
     }
 
     /// Lets a script engine declare frames, or take them back.

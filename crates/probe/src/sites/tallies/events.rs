@@ -63,6 +63,15 @@ impl TallyRef {
         self.count_weight(session, writer, amount.size, sampled, 4);
     }
 
+    /// Counts an allocation that is a sample, as the only writer of a tally that is current and knows
+    /// the size.
+    #[inline(always)]
+    pub(crate) fn add_own_sample(self, session: &Session, amount: Amount, sampled: Sampled) {
+        let Amount { size, slack } = amount;
+        self.counts.add_own_alloc(Amount { size, slack: sampled.bytes(slack) });
+        self.count_weight(session, Writer::Own, size, sampled, 0);
+    }
+
     /// Weight of a block of this site.
     #[inline(always)]
     pub(crate) fn sampled(self, session: &Session, size: u64) -> Sampled {
