@@ -133,7 +133,7 @@ fn first_report(bench: &Bench, cell: &Cell, workload: &Workload) -> Option<Usage
 
 /// Measures `workload` under every system.
 pub(crate) fn row(bench: &Bench, workload: &Workload) -> Result<Row, Failure> {
-    let fits = |s: &&System| s.only.is_none_or(|name| name == workload.name);
+    let fits = |s: &&System| s.only.is_empty() || s.only.contains(&workload.name.as_str());
     let mut cells: Vec<Cell> = bench.systems.iter().filter(fits).map(|s| Cell::new(*s)).collect();
     for _ in 0..bench.patience.rounds {
         for cell in &mut cells {

@@ -48,7 +48,7 @@ pub(crate) fn pairs(bench: &Bench, program: &Path, count: u64) -> Result<Vec<Pai
     let processors = std::thread::available_parallelism().map_or(2, |n| n.get() as u32);
     let workload = pair_workload(program, processors * 2, count);
     let mut found = Vec::new();
-    for system in bench.systems.iter().filter(|s| s.only.is_none()) {
+    for system in bench.systems.iter().filter(|s| s.only.is_empty()) {
         let out = bench.folder_of(system);
         fresh_folder(&out)?;
         let printed = out.join("pairs");

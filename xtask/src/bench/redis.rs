@@ -107,7 +107,7 @@ fn serve(bench: &Bench, system: &System, requests: u32) -> Result<Option<Served>
 pub(crate) fn run(bench: &Bench, rounds: usize, requests: u32) -> Result<Vec<Served>, Failure> {
     let mut best: Vec<Served> = Vec::new();
     for _ in 0..rounds {
-        for system in bench.systems.iter().filter(|s| s.only.is_none()) {
+        for system in bench.systems.iter().filter(|s| s.only.is_empty()) {
             let Some(served) = serve(bench, system, requests)? else { continue };
             match best.iter_mut().find(|b| b.system == system.name) {
                 Some(known) => {

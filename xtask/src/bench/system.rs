@@ -32,8 +32,8 @@ pub(crate) struct System {
     pub name: &'static str,
     /// The system this one is a ratio of: the same allocator, unprofiled.
     pub baseline: &'static str,
-    /// Systems too slow for everything run one workload only.
-    pub only: Option<&'static str>,
+    /// The workloads that it is for; all when empty.
+    pub only: &'static [&'static str],
     /// Omitted from a quick run unless named.
     slow: bool,
     entry: Entry,
@@ -56,20 +56,28 @@ const ONE_DUMP: (&str, &str) = ("HEAP_PROFILE_ALLOCATION_INTERVAL", "10995116277
 const NO_GROWTH_DUMP: (&str, &str) = ("HEAP_PROFILE_INUSE_INTERVAL", "1099511627776");
 
 const fn system(name: &'static str, baseline: &'static str, entry: Entry) -> System {
-    System { name, baseline, only: None, slow: false, entry }
+    System { name, baseline, only: &[], slow: false, entry }
 }
 
 const fn slow(system: System) -> System {
     System { slow: true, ..system }
 }
 
-const SYSTEMS: [System; 20] = [
+/// Workloads of CPython's own allocator.
+const PYTHON: &[&str] = &["python-json", "python-objects"];
+
+const SYSTEMS: [System; 21] = [
     system("none", "none", Entry::Plain),
     system("heapwise-off", "none", Entry::Heapwise(&["--off"])),
     system("heapwise-512K", "none", Entry::Heapwise(&["-c", "512K"])),
     system("heapwise-1K", "none", Entry::Heapwise(&["-c", "1K"])),
     system("heapwise-exact-hash", "none", Entry::Heapwise(&["--exact", "--index", "hash"])),
     system("heapwise-exact-shadow", "none", Entry::Heapwise(&["--exact", "--index", "shadow"])),
+    // What heaptrack records of them.
+    System {
+        only: PYTHON,
+        ..system("heapwise-exact-no-objects", "none", Entry::Heapwise(&["--exact", "--no-objects"]))
+    },
     system("heapwise-log", "none", Entry::Heapwise(&["--log"])),
     slow(system("heaptrack-raw", "none", Entry::Heaptrack(&["--raw"]))),
     system("heaptrack", "none", Entry::Heaptrack(&[])),
@@ -86,8 +94,8 @@ const SYSTEMS: [System; 20] = [
     )),
     slow(system("mimalloc", "mimalloc", Entry::Preload(MIMALLOC, &[]))),
     slow(system("mimalloc-heapwise-exact", "mimalloc", Entry::HeapwiseOver(MIMALLOC, &["--exact"]))),
-    System { only: Some("python-json"), ..slow(system("memray", "none", Entry::Memray)) },
-    System { only: Some("sqlite"), ..slow(system("dhat", "none", Entry::Dhat)) },
+    System { only: &["python-json"], ..slow(system("memray", "none", Entry::Memray)) },
+    System { only: &["sqlite"], ..slow(system("dhat", "none", Entry::Dhat)) },
 ];
 
 /// The systems called by one of `wanted`, or by longer names if none is called that (all when
