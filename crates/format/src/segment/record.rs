@@ -8,7 +8,7 @@ use crate::bytes::{array_at, u16_at, u32_at, u64_at};
 /// Bytes of a [`Module`].
 pub(super) const MODULE_BYTES: u64 = 640;
 /// Bytes of a [`Node`].
-pub(super) const NODE_BYTES: u64 = 16;
+pub(super) const NODE_BYTES: u64 = Node::BYTES as u64;
 /// Bytes of a [`Tally`]: one cache line.
 pub(super) const TALLY_BYTES: u64 = 64;
 /// Bytes of a [`TallyDetails`].
@@ -25,7 +25,6 @@ pub(super) const LIVE_BYTES: u64 = 32;
 pub(super) const MARK_BYTES: u64 = 64;
 
 const _: () = assert!(size_of::<Module>() as u64 == MODULE_BYTES);
-const _: () = assert!(size_of::<Node>() as u64 == NODE_BYTES);
 const _: () = assert!(size_of::<Tally>() as u64 == TALLY_BYTES);
 const _: () = assert!(size_of::<TallyDetails>() as u64 == TALLY_DETAILS_BYTES);
 const _: () = assert!(size_of::<TallyWeights>() as u64 == TALLY_WEIGHTS_BYTES);
@@ -74,14 +73,17 @@ impl Module {
 }
 
 /// A stack: a place, called from `parent`.
+///
+/// In a segment its first word is [`Node::key`] and its last half word is `parent`. Between them is
+/// what finds children and tallies, which is the probe's own. In a recording it is these three
+/// fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
 pub struct Node {
     /// See [`NodePlace`] for what it encodes.
     pub place: u64,
     /// The caller's node; always smaller than this node's own number, 0 at the outermost frame.
     pub parent: u32,
-    /// Record number of the module plus 1; 0 when unknown.
+    /// Record number of the module plus 1; 0 when unknown. At most 4095, and 0 for a declared frame.
     pub module: u32,
 }
 
@@ -133,11 +135,67 @@ impl NodePlace {
 }
 
 impl Node {
-    /// Decodes a record.
+    /// Bytes of a record of a segment.
+    pub const BYTES: usize = 24;
+    /// Bytes of a record of a recording.
+    pub const RECORDED_BYTES: usize = 16;
+    /// The caller's node, in a record of a segment.
+    pub const AT_PARENT: usize = 20;
+    /// Addresses of user space are below this bit.
+    const MODULE_SHIFT: u32 = 48;
+    const MODULE_MASK: u64 = 0xfff << Self::MODULE_SHIFT;
+
+    /// Place and module in one word: those of different frames differ.
+    #[inline(always)]
+    #[must_use]
+    pub fn key(place: u64, module: u32) -> u64 {
+        if place & NodePlace::DECLARED != 0 {
+            return place;
+        }
+        place & !Self::MODULE_MASK | u64::from(module) << Self::MODULE_SHIFT & Self::MODULE_MASK
+    }
+
+    /// The node with this [`Node::key`].
+    #[must_use]
+    pub fn from_key(key: u64, parent: u32) -> Self {
+        if key & NodePlace::DECLARED != 0 {
+            return Self { place: key, parent, module: 0 };
+        }
+        let module = ((key & Self::MODULE_MASK) >> Self::MODULE_SHIFT) as u32;
+        Self { place: key & !Self::MODULE_MASK, parent, module }
+    }
+
+    /// Decodes a record of a segment.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self::from_key(u64_at(bytes, 0)?, u32_at(bytes, Self::AT_PARENT)?))
+    }
+
+    /// The record of a segment, without children and tallies.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, [Self::key(self.place, self.module), 0, u64::from(self.parent) << 32]);
+        bytes
+    }
+
+    /// Decodes a record of a recording.
+    #[must_use]
+    pub fn decode_recorded(bytes: &[u8]) -> Option<Self> {
         Some(Self { place: u64_at(bytes, 0)?, parent: u32_at(bytes, 8)?, module: u32_at(bytes, 12)? })
     }
+
+    /// The record of a recording.
+    #[must_use]
+    pub fn encode_recorded(self) -> [u8; Self::RECORDED_BYTES] {
+        let mut bytes = [0; Self::RECORDED_BYTES];
+        put(&mut bytes, [self.place, u64::from(self.parent) | u64::from(self.module) << 32]);
+        bytes
+    }
+}
+
+fn put<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
+    bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
 }
 
 /// The thread number of blocks whose allocating thread has no record.
@@ -156,11 +214,14 @@ pub struct Tally {
     pub rate: u16,
     /// Record of the thread that allocated the blocks, or [`NO_THREAD`].
     pub thread: u16,
-    /// Peak snapshot that [`TallyDetails::peak_bytes`] belongs to (see
-    /// [`super::Counter::PeakEpoch`]).
-    pub peak_epoch: u32,
-    /// Period it counts for; tallies of other periods are history.
-    pub period: u32,
+    /// The epoch of its last change: [`TallyDetails::peak_bytes`] belongs to it (see
+    /// [`super::Counter::PeakEpoch`]). Tallies of epochs before the period's first one
+    /// ([`super::Counter::PeriodEpoch`]) are history.
+    pub epoch: u32,
+    /// Smallest requested size plus 1; 0: none, [`Tally::LARGE`]: in [`TallyDetails::min_size`].
+    pub min_size: u16,
+    /// Largest requested size plus 1, likewise.
+    pub max_size: u16,
     /// Blocks allocated: all of them, or the samples.
     pub allocs: u64,
     /// Their requested bytes.
@@ -176,6 +237,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Stands for sizes that do not fit into [`Tally::min_size`] and [`Tally::max_size`].
+    pub const LARGE: u16 = u16::MAX;
+
+    /// Whether it belongs to the period that began with an epoch.
+    #[must_use]
+    pub fn is_since(&self, first: u32) -> bool {
+        self.epoch.wrapping_sub(first) as i32 >= 0
+    }
+
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -183,8 +253,9 @@ impl Tally {
             node: u32_at(bytes, 0)?,
             rate: u16_at(bytes, 4)?,
             thread: u16_at(bytes, 6)?,
-            peak_epoch: u32_at(bytes, 8)?,
-            period: u32_at(bytes, 12)?,
+            epoch: u32_at(bytes, 8)?,
+            min_size: u16_at(bytes, 12)?,
+            max_size: u16_at(bytes, 14)?,
             allocs: u64_at(bytes, 16)?,
             alloc_bytes: u64_at(bytes, 24)?,
             frees: u64_at(bytes, 32)?,
@@ -195,16 +266,17 @@ impl Tally {
     }
 }
 
-/// Data of a tally besides its counts.
+/// Data of a tally that most do not have. All zeros where nothing was written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TallyDetails {
-    /// Smallest requested size plus 1; 0 before the first block, the maximum for 4 GiB and more.
+    /// Smallest requested size plus 1 of those that [`Tally::LARGE`] stands for; 0 without such
+    /// blocks, the maximum for 4 GiB and more.
     pub min_size: u32,
-    /// Largest requested size; the maximum for 4 GiB and more.
+    /// Largest requested size of those; the maximum for 4 GiB and more.
     pub max_size: u32,
-    /// Live blocks at the process's peak (estimated for samples), if [`Tally::peak_epoch`] is
-    /// current; otherwise the tally has not changed since the peak.
+    /// Live blocks at the process's peak (estimated for samples), if [`Tally::epoch`] is that of
+    /// the peak; otherwise the tally has not changed since the peak.
     pub peak_blocks: i64,
     /// Live bytes at the process's peak, under the same condition.
     pub peak_bytes: i64,
@@ -496,6 +568,18 @@ mod tests {
     }
 
     #[test]
+    fn nodes_round_trip() {
+        let addresses = [NodePlace::Return(0x7fff_1234_5678), NodePlace::Interrupted(0x55)];
+        let declared = NodePlace::Declared { string: u32::MAX, line: (1 << 30) - 1 };
+        let places = addresses.map(|place| (place, 4095)).into_iter().chain([(declared, 0)]);
+        for (place, module) in places {
+            let node = Node { place: place.encode(), parent: 0xff_fffe, module };
+            assert_eq!(Node::decode(&node.encode()), Some(node));
+            assert_eq!(Node::decode_recorded(&node.encode_recorded()), Some(node));
+        }
+    }
+
+    #[test]
     fn size_classes_are_contiguous() {
         for class in 0..SIZE_CLASSES - 1 {
             let (start, end) = (size_class_start(class), size_class_start(class + 1));
@@ -518,8 +602,8 @@ mod tests {
 
     #[test]
     fn short_records_are_refused() {
-        for len in 0..16 {
-            assert_eq!(Node::decode(&[0; 16][..len]), None);
+        for len in 0..Node::BYTES {
+            assert_eq!(Node::decode(&[0; Node::BYTES][..len]), None);
         }
         assert!(Module::decode(&[0; 640]).is_some());
     }
