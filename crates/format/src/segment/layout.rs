@@ -1,6 +1,6 @@
 //! Sections of a segment, their positions and capacities.
 
-use super::{SECTIONS_OFFSET, mapping, memory_call, record};
+use super::{Node, SECTIONS_OFFSET, mapping, memory_call, record};
 use crate::event::MOST_TALLIES;
 
 /// The arrays of a segment.
@@ -180,7 +180,7 @@ impl Layout {
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [
             (modules, record::MODULE_BYTES),
-            (nodes, record::NODE_BYTES),
+            (nodes, Node::BYTES as u64),
             (strings, 1),
             (256, 8),
             (tallies, record::TALLY_BYTES),

@@ -33,7 +33,8 @@ pub(crate) struct StackTree {
     children: HashTable,
 }
 
-/// A [`Node`] in the segment, and what finds its children and tallies. Zeroed memory is valid: none.
+/// A [`Node`] in the segment, and what finds its children and tallies. Zeroed memory is valid:
+/// none.
 #[repr(C)]
 struct Record {
     /// [`Node::key`], stored last.

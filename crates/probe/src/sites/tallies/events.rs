@@ -177,11 +177,16 @@ impl TallyRef {
         Some(unsafe { &*place.cast() })
     }
 
-    /// The details, for writing; `None` without memory for them.
+    /// The details, for writing; `None` without memory for them. While the file system has no space
+    /// it is not asked: the next event of this tally would ask again.
     #[inline(never)]
     fn make_details(self, session: &Session) -> Option<&'static Details> {
-        session.segment.record(SectionKind::TallyDetails, self.number.into())?;
-        self.details(session)
+        let segment = &session.segment;
+        self.details(session).or_else(|| {
+            let has_space = !segment.is_out_of_space();
+            has_space.then(|| segment.record(SectionKind::TallyDetails, self.number.into()))??;
+            self.details(session)
+        })
     }
 
     pub(super) fn weights(self, session: &Session) -> Option<&Weights> {
