@@ -25,6 +25,7 @@ mod layout;
 mod lease;
 mod mapping;
 mod memory_call;
+mod node;
 mod order;
 mod record;
 mod runtime;
@@ -42,10 +43,11 @@ pub use layout::{
 pub use lease::{Controller, Demand, LEASE_SLOTS, Lease, LeaseWord, leases};
 pub use mapping::{Mapping, Purpose};
 pub use memory_call::{CallKind, Memfd, MemoryCall};
+pub use node::{Node, NodePlace};
 pub use order::{LeaseChange, Update, beat, tick, write_control};
 pub use record::{
-    BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,
-    Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
+    BlockWord, LiveBlock, Mark, Module, NO_THREAD, SIZE_CLASSES, SizeCount, SizeCounts, Tally, TallyDetails,
+    TallyWeights, Thread, ThreadState, size_class, size_class_start,
 };
 pub use runtime::{Runtime, RuntimeLanguage, RuntimeSupport};
 pub use stats_text::StatsText;

@@ -18,7 +18,7 @@ pub enum Counter {
     SampleBytes,
     /// [`super::IndexKind`] in force.
     Index,
-    /// Counting period: incremented by each reset; tallies carry it.
+    /// Counting period: incremented by each reset.
     Period,
     /// `CLOCK_MONOTONIC` nanoseconds when the period began.
     PeriodStart,
@@ -57,8 +57,8 @@ pub enum Counter {
     LiveBytes,
     /// Highest [`Counter::LiveBytes`] of this period, within 2 % or 64 KiB.
     PeakBytes,
-    /// Number of the snapshot that was taken at the highest peak so far (see
-    /// [`super::Tally::peak_epoch`]).
+    /// Epoch of the snapshot that was taken at the highest peak so far (see
+    /// [`super::Tally::epoch`]).
     PeakEpoch,
     /// Live bytes when that snapshot was taken.
     PeakEpochBytes,
@@ -183,6 +183,8 @@ pub enum Counter {
     /// Calls that return or create memory that are not there: no memory for the table, or made in a
     /// signal handler that interrupted the probe.
     LostMemoryCalls,
+    /// The epoch in which the period began (see [`super::Tally::epoch`]).
+    PeriodEpoch,
     /// Number of words.
     Count,
 }

@@ -7,7 +7,7 @@ use crate::paths::ProcessId;
 /// First eight bytes of a segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEAPWISE");
 /// Layout version. A reader and a probe of different versions refuse each other.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// State of the probe of this segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

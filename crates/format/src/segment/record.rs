@@ -7,8 +7,6 @@ use crate::bytes::{array_at, u16_at, u32_at, u64_at};
 
 /// Bytes of a [`Module`].
 pub(super) const MODULE_BYTES: u64 = 640;
-/// Bytes of a [`Node`].
-pub(super) const NODE_BYTES: u64 = 16;
 /// Bytes of a [`Tally`]: one cache line.
 pub(super) const TALLY_BYTES: u64 = 64;
 /// Bytes of a [`TallyDetails`].
@@ -25,7 +23,6 @@ pub(super) const LIVE_BYTES: u64 = 32;
 pub(super) const MARK_BYTES: u64 = 64;
 
 const _: () = assert!(size_of::<Module>() as u64 == MODULE_BYTES);
-const _: () = assert!(size_of::<Node>() as u64 == NODE_BYTES);
 const _: () = assert!(size_of::<Tally>() as u64 == TALLY_BYTES);
 const _: () = assert!(size_of::<TallyDetails>() as u64 == TALLY_DETAILS_BYTES);
 const _: () = assert!(size_of::<TallyWeights>() as u64 == TALLY_WEIGHTS_BYTES);
@@ -73,73 +70,6 @@ impl Module {
     }
 }
 
-/// A stack: a place, called from `parent`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct Node {
-    /// See [`NodePlace`] for what it encodes.
-    pub place: u64,
-    /// The caller's node; always smaller than this node's own number, 0 at the outermost frame.
-    pub parent: u32,
-    /// Record number of the module plus 1; 0 when unknown.
-    pub module: u32,
-}
-
-/// Meaning of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodePlace {
-    /// A return address (strip nothing; subtract 1 to look it up).
-    Return(u64),
-    /// An interrupted instruction: the frame below is a signal handler.
-    Interrupted(u64),
-    /// A frame the program declared: a string, and a line (0: none).
-    Declared {
-        /// Byte offset in the strings section.
-        string: u32,
-        /// Source line.
-        line: u32,
-    },
-}
-
-impl NodePlace {
-    const DECLARED: u64 = 1 << 63;
-    const INTERRUPTED: u64 = 1 << 62;
-    const LINE_MASK: u32 = (1 << 30) - 1;
-
-    /// The word stored in a node.
-    #[must_use]
-    pub fn encode(self) -> u64 {
-        match self {
-            NodePlace::Return(address) => address & !(Self::DECLARED | Self::INTERRUPTED),
-            NodePlace::Interrupted(address) => (address & !Self::DECLARED) | Self::INTERRUPTED,
-            NodePlace::Declared { string, line } => {
-                Self::DECLARED | u64::from(line & Self::LINE_MASK) << 32 | u64::from(string)
-            }
-        }
-    }
-
-    /// The meaning of a node's word.
-    #[must_use]
-    pub fn decode(word: u64) -> Self {
-        if word & Self::DECLARED != 0 {
-            let line = (word >> 32) as u32 & Self::LINE_MASK;
-            NodePlace::Declared { string: word as u32, line }
-        } else if word & Self::INTERRUPTED != 0 {
-            NodePlace::Interrupted(word & !Self::INTERRUPTED)
-        } else {
-            NodePlace::Return(word)
-        }
-    }
-}
-
-impl Node {
-    /// Decodes a record.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Some(Self { place: u64_at(bytes, 0)?, parent: u32_at(bytes, 8)?, module: u32_at(bytes, 12)? })
-    }
-}
-
 /// The thread number of blocks whose allocating thread has no record.
 pub const NO_THREAD: u16 = u16::MAX;
 
@@ -156,11 +86,14 @@ pub struct Tally {
     pub rate: u16,
     /// Record of the thread that allocated the blocks, or [`NO_THREAD`].
     pub thread: u16,
-    /// Peak snapshot that [`TallyDetails::peak_bytes`] belongs to (see
-    /// [`super::Counter::PeakEpoch`]).
-    pub peak_epoch: u32,
-    /// Period it counts for; tallies of other periods are history.
-    pub period: u32,
+    /// The epoch of its last change: [`TallyDetails::peak_bytes`] belongs to it (see
+    /// [`super::Counter::PeakEpoch`]). Tallies of epochs before the period's first one
+    /// ([`super::Counter::PeriodEpoch`]) are history.
+    pub epoch: u32,
+    /// Smallest requested size plus 1; 0: none, [`Tally::LARGE`]: in [`TallyDetails::min_size`].
+    pub min_size: u16,
+    /// Largest requested size plus 1, likewise.
+    pub max_size: u16,
     /// Blocks allocated: all of them, or the samples.
     pub allocs: u64,
     /// Their requested bytes.
@@ -176,6 +109,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Stands for sizes that do not fit into [`Tally::min_size`] and [`Tally::max_size`].
+    pub const LARGE: u16 = u16::MAX;
+
+    /// Whether it belongs to the period that began with an epoch.
+    #[must_use]
+    pub fn is_since(&self, first: u32) -> bool {
+        self.epoch.wrapping_sub(first) as i32 >= 0
+    }
+
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -183,8 +125,9 @@ impl Tally {
             node: u32_at(bytes, 0)?,
             rate: u16_at(bytes, 4)?,
             thread: u16_at(bytes, 6)?,
-            peak_epoch: u32_at(bytes, 8)?,
-            period: u32_at(bytes, 12)?,
+            epoch: u32_at(bytes, 8)?,
+            min_size: u16_at(bytes, 12)?,
+            max_size: u16_at(bytes, 14)?,
             allocs: u64_at(bytes, 16)?,
             alloc_bytes: u64_at(bytes, 24)?,
             frees: u64_at(bytes, 32)?,
@@ -195,16 +138,17 @@ impl Tally {
     }
 }
 
-/// Data of a tally besides its counts.
+/// Data of a tally that most do not have. All zeros where nothing was written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TallyDetails {
-    /// Smallest requested size plus 1; 0 before the first block, the maximum for 4 GiB and more.
+    /// Smallest requested size plus 1 of those that [`Tally::LARGE`] stands for; 0 without such
+    /// blocks, the maximum for 4 GiB and more.
     pub min_size: u32,
-    /// Largest requested size; the maximum for 4 GiB and more.
+    /// Largest requested size of those; the maximum for 4 GiB and more.
     pub max_size: u32,
-    /// Live blocks at the process's peak (estimated for samples), if [`Tally::peak_epoch`] is
-    /// current; otherwise the tally has not changed since the peak.
+    /// Live blocks at the process's peak (estimated for samples), if [`Tally::epoch`] is that of
+    /// the peak; otherwise the tally has not changed since the peak.
     pub peak_blocks: i64,
     /// Live bytes at the process's peak, under the same condition.
     pub peak_bytes: i64,
@@ -485,17 +429,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_round_trip() {
-        for place in [
-            NodePlace::Return(0x7fff_1234_5678),
-            NodePlace::Interrupted(0x55),
-            NodePlace::Declared { string: 77, line: 1234 },
-        ] {
-            assert_eq!(NodePlace::decode(place.encode()), place);
-        }
-    }
-
-    #[test]
     fn size_classes_are_contiguous() {
         for class in 0..SIZE_CLASSES - 1 {
             let (start, end) = (size_class_start(class), size_class_start(class + 1));
@@ -518,9 +451,7 @@ mod tests {
 
     #[test]
     fn short_records_are_refused() {
-        for len in 0..16 {
-            assert_eq!(Node::decode(&[0; 16][..len]), None);
-        }
+        assert_eq!(Module::decode(&[0; 639]), None);
         assert!(Module::decode(&[0; 640]).is_some());
     }
 }

@@ -324,7 +324,6 @@ fn enforce(session: &Session, wanted: &Control) {
     }
     // Not for samples: a page that has to be made large may be waited for.
     if is_every && settings.activity() != activity && !session.segment.is_settled() {
-        session.stack_tree.prefer_large_pages();
         session.tallies.prefer_large_pages();
     }
     set_activity(session, activity);

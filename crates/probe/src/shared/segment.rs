@@ -76,6 +76,11 @@ impl Segment {
         self.pages.is_settled()
     }
 
+    /// Whether the file system had no space for pages when they were last populated.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        self.pages.is_refused()
+    }
+
     /// Makes the segment live with what it has and a little more per section, from now on.
     ///
     /// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the

@@ -2,8 +2,9 @@
 //!
 //! A *site* is a stack at one sampling distance in one period. A [`tallies::Counts`] counts the
 //! events of one site on blocks of one allocating thread, and has one writing thread, so counting
-//! needs no lock prefix. Records are in the segment; what finds them (child lists, hash tables,
-//! lists of tallies) is private memory.
+//! needs no lock prefix. Records are in the segment, nodes with the heads of the lists of their
+//! children and tallies; hash tables and lists of tallies are private memory. A number that is read
+//! from the segment is compared with the number of records that there are.
 //!
 //! *Invariant*: no event is dropped here. When a table is full, the event is counted on a site
 //! named for the cause (`[out of table space: …]`).

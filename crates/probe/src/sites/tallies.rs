@@ -42,39 +42,17 @@ pub(crate) struct Tallies {
     /// by others.
     next: AtomicU32,
     links: Array<Links>,
-    /// Ranges of the sizes of tallies, see [`Tallies::widen_sizes`].
-    sizes: Array<AtomicU32>,
 }
 
 impl Tallies {
     /// Unmaps the lists. No thread may use them afterwards.
     pub(crate) fn release(&self) {
         self.links.release();
-        self.sizes.release();
     }
 
     /// Requests large pages: every block will be recorded.
     pub(crate) fn prefer_large_pages(&self) {
         self.links.prefer_large_pages();
-    }
-
-    /// Whether `size` may be outside of the size range of a tally; the range includes it
-    /// afterwards. Saves most events the access to the record of a tally's sizes, which is another
-    /// cache miss.
-    #[inline(always)]
-    pub(super) fn widen_sizes(&self, number: u32, size: u64) -> bool {
-        /// Sizes below are kept exactly; all others are always new.
-        const LIMIT: u64 = 0xfffe;
-        let Some(word) = self.sizes.get(number) else { return true };
-        let sizes = word.load(Ordering::Relaxed);
-        // The smallest plus 1 in the lower half, the largest plus 1 in the upper; 0: none.
-        let (min, max, size) = (sizes & 0xffff, sizes >> 16, size.min(LIMIT) as u32 + 1);
-        if size <= max && size >= min && u64::from(size) <= LIMIT {
-            return false;
-        }
-        let min = if min == 0 { size } else { min.min(size) };
-        word.store(min | max.max(size) << 16, Ordering::Relaxed);
-        true
     }
 
     /// Tallies handed out.
@@ -94,9 +72,8 @@ const OVERFLOW_PAIRS: u32 = 7;
 pub(crate) fn reserve_overflow(session: &Session) -> bool {
     const { assert!(1 + 2 * OVERFLOW_PAIRS < CHUNK) };
     let section = session.segment.section(SectionKind::Tallies);
-    let Tallies { base, links, sizes, .. } = &session.tallies;
+    let Tallies { base, links, .. } = &session.tallies;
     links.map(section.capacity);
-    sizes.map(section.capacity);
     base.store(session.segment.base().wrapping_add(section.offset as usize).cast(), Ordering::Relaxed);
     take_numbers(session, CHUNK).is_some()
 }
@@ -133,10 +110,7 @@ fn take_numbers(session: &Session, count: u32) -> Option<u32> {
     loop {
         let first = next.load(Ordering::Acquire);
         let end = first + count;
-        if u64::from(end) > capacity
-            || !populate(session, SectionKind::Tallies, first, count)
-            || !populate(session, SectionKind::TallyDetails, first, count)
-        {
+        if u64::from(end) > capacity || !populate(session, SectionKind::Tallies, first, count) {
             return None;
         }
         if next.compare_exchange(first, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -144,6 +118,11 @@ fn take_numbers(session: &Session, count: u32) -> Option<u32> {
             return Some(first);
         }
     }
+}
+
+/// Populates the details of all tallies: the segment is about to be frozen.
+pub(crate) fn reserve_details(session: &Session) {
+    let _ = populate(session, SectionKind::TallyDetails, 0, session.tallies.used());
 }
 
 fn populate(session: &Session, kind: SectionKind, first: u32, count: u32) -> bool {

@@ -94,8 +94,8 @@ fn a_tally_is_described_before_another_thread_has_its_number() {
     let session = &*TestSession::new();
     let work = || {
         for round in 1..=ROUNDS {
-            // Below the number of nodes of the smallest segment, which Miri gets.
-            let node = 50_000 + round as u32 % 32;
+            let place = 0x5555_0000_0000 + round % 32 * 16;
+            let node = stack_tree::child(session, 0, place, 1).expect("room");
             let tally = tallies::shared(session, node, 0).expect("room");
             assert_eq!(tally.counts.site(), SiteKey::new(node, 0, NO_THREAD));
         }

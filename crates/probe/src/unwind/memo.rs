@@ -84,9 +84,12 @@ fn place_of_fresh(index: usize) -> usize {
 }
 
 /// A thread's last stack. Zeroed memory is valid: no stack yet.
-#[repr(C)]
+#[repr(C, align(4096))]
 pub(crate) struct Memo {
-    /// The innermost frame last: few frames are on the page of the fields that follow.
+    /// Moves what follows so that the last frames of `fresh`, the fields and the first frames of
+    /// `known` share a page.
+    _offset: [u64; 128],
+    /// The innermost frame last.
     fresh: [Fresh; DEPTH],
     own: OwnStack,
     /// Module generation this was learnt in.

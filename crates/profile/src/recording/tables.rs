@@ -6,7 +6,7 @@ use heapwise_format::recording::{
     CallRow, FrameKind, MarkRow, Site, decode_counters, table_kind, version3 as old,
 };
 use heapwise_format::segment::{
-    COUNTERS_OFFSET, Counter, Header, Layout, Mark, PAGE_BYTES, SectionKind, SegmentSource,
+    COUNTERS_OFFSET, Counter, Header, Layout, Mark, Node, PAGE_BYTES, SectionKind, SegmentSource,
     Thread as ThreadRecord, Tier,
 };
 
@@ -93,6 +93,15 @@ impl StoredSegment {
     }
 
     fn add_records(&mut self, kind: SectionKind, first: u64, records: &[u8]) -> Option<()> {
+        if kind == SectionKind::Nodes {
+            let nodes = records.chunks_exact(Node::RECORDED_BYTES).filter_map(Node::decode_recorded);
+            let nodes: Vec<u8> = nodes.flat_map(Node::encode).collect();
+            return self.add_segment_records(kind, first, &nodes);
+        }
+        self.add_segment_records(kind, first, records)
+    }
+
+    fn add_segment_records(&mut self, kind: SectionKind, first: u64, records: &[u8]) -> Option<()> {
         let at = usize::try_from(first.checked_mul(self.layout.section(kind).record_bytes)?).ok()?;
         overlay(&mut self.sections.get_mut(kind as usize)?.1, at, records)
     }

@@ -18,9 +18,9 @@ pub(super) fn read<S: SegmentSource>(
     let strings = snapshot.records(SectionKind::Strings, 0, snapshot.counter_now(Counter::Strings));
     read_modules(snapshot, profile);
     let mut places = Places { strings, known: HashMap::default(), declared: HashMap::default() };
-    let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(bytes.len() / 16);
-    profile.stacks.reserve(bytes.len() / 16);
-    for (number, record) in bytes.chunks_exact(16).enumerate() {
+    let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(bytes.len() / Node::BYTES);
+    profile.stacks.reserve(bytes.len() / Node::BYTES);
+    for (number, record) in bytes.chunks_exact(Node::BYTES).enumerate() {
         let node = Node::decode(record).filter(|node| number > 0 && (node.parent as usize) < number);
         stacks.push(node.map(|node| {
             let location = places.location(profile, node);

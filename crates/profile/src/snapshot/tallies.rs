@@ -50,14 +50,14 @@ pub(super) fn read<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> Vec<SiteSum>
 
 fn read_at_epoch<S: SegmentSource>(snapshot: &Snapshot<'_, S>, epoch: u32) -> Vec<SiteSum> {
     let count = snapshot.counter(Counter::Tallies);
-    let period = snapshot.counter(Counter::Period) as u32;
+    let period = snapshot.counter(Counter::PeriodEpoch) as u32;
     let mut sites = Sites::default();
     let mut first = 1;
     while first < count {
         let wanted = BLOCK.min(count - first);
         let block = Block::read(snapshot, first, wanted);
         for (at, tally) in block.tallies().enumerate() {
-            if is_used(&tally) && tally.period == period {
+            if is_used(&tally) && tally.is_since(period) {
                 sites.add(&tally, &block.details(at), block.weights(at), epoch);
             }
         }
@@ -141,7 +141,7 @@ impl Sites {
         }
         let kept = [details.peak_blocks as f64, details.peak_bytes as f64];
         // A tally of an older epoch has not changed since the peak.
-        let peak = if tally.peak_epoch == epoch { kept } else { live };
+        let peak = if tally.epoch == epoch { kept } else { live };
         sum.peak.iter_mut().zip(peak).for_each(|(sum, one)| *sum += one);
     }
 }
@@ -174,19 +174,26 @@ fn difference(more: u64, less: u64) -> f64 {
 /// Sizes of the blocks allocated; `None` for a tally that only counts frees. Always includes the
 /// mean, so that a range which the probe is about to widen is not taken for a single size.
 fn size_range(tally: &Tally, details: &TallyDetails) -> Option<SizeRange> {
-    let min = u64::from(details.min_size.checked_sub(1)?);
-    let floor = tally.alloc_bytes.checked_div(tally.allocs)?;
+    let floor = tally.alloc_bytes.checked_div(tally.allocs).filter(|_| tally.min_size != 0)?;
     let ceiling = tally.alloc_bytes.div_ceil(tally.allocs);
     if tally.allocs == 1 {
         return Some(SizeRange::one(tally.alloc_bytes));
     }
-    let max = match details.max_size {
+    let min = match (tally.min_size, details.min_size) {
+        // There was no memory for it.
+        (Tally::LARGE, 0) => floor,
+        (Tally::LARGE, min) => u64::from(min) - 1,
+        (min, _) => u64::from(min) - 1,
+    };
+    let max = match (tally.max_size, details.max_size) {
         // 4 GiB or more: at most what the other blocks leave of the sum.
-        u32::MAX => tally.alloc_bytes.saturating_sub(min.saturating_mul(tally.allocs - 1)),
-        max => max.into(),
+        (Tally::LARGE, u32::MAX) => tally.alloc_bytes.saturating_sub(min.saturating_mul(tally.allocs - 1)),
+        (Tally::LARGE, max) => max.into(),
+        (max, _) => u64::from(max).saturating_sub(1),
     };
     let range = SizeRange::one(floor).union(SizeRange::one(ceiling));
-    Some(range.union(SizeRange::one(min)).union(SizeRange::one(max)))
+    let with_min = range.union(SizeRange::one(min));
+    Some(if max == 0 { with_min } else { with_min.union(SizeRange::one(max)) })
 }
 
 /// Sums of weights as numbers. Those that no probe writes (negative, infinite, above 2⁶⁴ blocks)

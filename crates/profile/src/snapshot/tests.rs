@@ -59,7 +59,7 @@ fn other_periods_and_unused_records_are_skipped() {
     let mut segment = Segment::new();
     let node = segment.node(0x1000);
     segment.counts(0, 0, [0; 4]);
-    let old = Tally { node, allocs: 7, period: segment::PERIOD - 1, ..Tally::default() };
+    let old = Tally { node, allocs: 7, epoch: segment::PERIOD_EPOCH - 1, ..Tally::default() };
     segment.tally(old, TallyDetails::default(), TallyWeights::default());
     segment.counts(node, 0, [1, 8, 0, 0]);
     let profile = segment.profile();
@@ -90,9 +90,9 @@ fn the_peak_is_kept_by_tallies_that_changed_and_is_live_in_the_others() {
     let [changed, same, remote] = [0x1000, 0x2000, 0x3000].map(|address| segment.node(address));
     segment.set(Counter::PeakEpoch, 9);
     segment.set(Counter::PeakBytes, 1050);
-    let tally = |node, peak_epoch, allocs: u64, frees: u64| Tally {
+    let tally = |node, epoch, allocs: u64, frees: u64| Tally {
         node,
-        peak_epoch,
+        epoch,
         allocs,
         alloc_bytes: allocs * 10,
         frees,
@@ -156,21 +156,28 @@ fn slack_and_growth_of_exact_tallies() {
 #[test]
 fn sizes_of_a_site_are_a_range_or_a_single_size() {
     let mut segment = Segment::new();
-    // (blocks, bytes, smallest plus 1, largest, expected)
+    const LARGE: u16 = Tally::LARGE;
+    // (blocks, bytes, smallest and largest plus 1, large ones: smallest plus 1 and largest,
+    // expected)
     let cases = [
-        (3, 192, 65, 64, Some((64, 64))),
-        (3, 300, 17, 200, Some((16, 200))),
+        (3, 192, (65, 65), (0, 0), Some((64, 64))),
+        (3, 300, (17, 201), (0, 0), Some((16, 200))),
         // The probe is about to widen the range.
-        (2, 100, 33, 32, Some((32, 50))),
-        (1, 5 << 32, u32::MAX, u32::MAX, Some((5 << 32, 5 << 32))),
-        (2, (5 << 32) + 16, 17, u32::MAX, Some((16, 5 << 32))),
-        (1, 0, 1, 0, Some((0, 0))),
-        (2, 20, 0, 0, None),
+        (2, 100, (33, 33), (0, 0), Some((32, 50))),
+        (3, 300_000, (LARGE, LARGE), (80_001, 130_000), Some((80_000, 130_000))),
+        (3, 150_000, (101, LARGE), (69_901, 80_000), Some((100, 80_000))),
+        // There was no memory for the large ones.
+        (3, 300_000, (LARGE, LARGE), (0, 0), Some((100_000, 100_000))),
+        (1, 5 << 32, (LARGE, LARGE), (u32::MAX, u32::MAX), Some((5 << 32, 5 << 32))),
+        (2, (5 << 32) + 16, (17, LARGE), (u32::MAX, u32::MAX), Some((16, 5 << 32))),
+        (1, 0, (1, 1), (0, 0), Some((0, 0))),
+        (2, 20, (0, 0), (0, 0), None),
     ];
-    for (number, (allocs, alloc_bytes, min_size, max_size, _)) in cases.into_iter().enumerate() {
+    for (number, (allocs, alloc_bytes, small, large, _)) in cases.into_iter().enumerate() {
         let node = segment.node(0x1000 + number as u64);
-        let tally = Tally { node, allocs, alloc_bytes, ..Tally::default() };
-        let details = TallyDetails { min_size, max_size, ..TallyDetails::default() };
+        let tally =
+            Tally { node, allocs, alloc_bytes, min_size: small.0, max_size: small.1, ..Tally::default() };
+        let details = TallyDetails { min_size: large.0, max_size: large.1, ..TallyDetails::default() };
         segment.tally(tally, details, TallyWeights::default());
     }
     // A thread that frees another thread's blocks has no sizes.

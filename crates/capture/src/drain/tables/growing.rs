@@ -1,7 +1,7 @@
 //! A table that only grows, though not in order: threads reserve records and write them
 //! concurrently.
 
-use heapwise_format::segment::{Counter, Section, SectionKind, SegmentSource, read_appended};
+use heapwise_format::segment::{Counter, Node, Section, SectionKind, SegmentSource, read_appended};
 use heapwise_profile::recording::RawFrame;
 
 use super::table;
@@ -20,7 +20,7 @@ pub(super) struct Growing {
     pub(super) counter: Counter,
     /// Records before this one will not change any more.
     settled: u64,
-    /// What was written down of the records from there on.
+    /// What was written down of the records from there on, in the form of a recording.
     unsettled: Vec<u8>,
     /// Updates in which nothing settled.
     waited: u32,
@@ -44,16 +44,26 @@ impl Growing {
             let count = (length - self.settled).min(FRAME_BYTES / section.record_bytes);
             let mut records = vec![0; (count * section.record_bytes) as usize];
             let whole = self.read(segment, section, &mut records);
+            let mut records = self.recorded(records);
             if records != self.unsettled {
                 frames.push(table(self.kind, self.settled, count, records.clone()));
             }
-            self.unsettled = records.split_off((whole * section.record_bytes) as usize);
+            self.unsettled = records.split_off(records.len() / count as usize * whole as usize);
             self.settled += whole;
             if whole < count {
                 break;
             }
         }
         frames
+    }
+
+    /// Records in the form of a recording.
+    fn recorded(&self, records: Vec<u8>) -> Vec<u8> {
+        if self.kind != SectionKind::Nodes {
+            return records;
+        }
+        let nodes = records.chunks_exact(Node::BYTES).filter_map(Node::decode);
+        nodes.flat_map(Node::encode_recorded).collect()
     }
 
     /// Reads records from the first unsettled one on; how many are settled now.
@@ -96,7 +106,7 @@ mod tests {
     }
 
     fn memory() -> (Memory, Section) {
-        (Memory(RefCell::new(vec![0; 64])), Section { offset: 0, capacity: 4, record_bytes: 16 })
+        (Memory(RefCell::new(vec![0; 96])), Section { offset: 0, capacity: 4, record_bytes: 24 })
     }
 
     fn rows(frames: &[RawFrame]) -> Vec<(u64, u32)> {
@@ -108,13 +118,13 @@ mod tests {
     fn a_record_that_comes_late_is_written_down_too() {
         let (memory, section) = memory();
         let mut nodes = Growing::new(SectionKind::Nodes, Counter::Nodes);
-        memory.0.borrow_mut()[32] = 2;
+        memory.0.borrow_mut()[48] = 2;
         assert_eq!(rows(&nodes.update(&memory, section, 3)), [(0, 3)]);
         assert_eq!(rows(&nodes.update(&memory, section, 3)), []);
-        memory.0.borrow_mut()[16] = 1;
+        memory.0.borrow_mut()[24] = 1;
         assert_eq!(rows(&nodes.update(&memory, section, 3)), [(1, 2)]);
         assert_eq!(rows(&nodes.update(&memory, section, 3)), []);
-        memory.0.borrow_mut()[48] = 3;
+        memory.0.borrow_mut()[72] = 3;
         assert_eq!(rows(&nodes.update(&memory, section, 4)), [(3, 1)]);
     }
 
@@ -122,11 +132,11 @@ mod tests {
     fn a_record_that_never_comes_is_given_up() {
         let (memory, section) = memory();
         let mut nodes = Growing::new(SectionKind::Nodes, Counter::Nodes);
-        memory.0.borrow_mut()[32] = 2;
+        memory.0.borrow_mut()[48] = 2;
         for _ in 0..PATIENCE + 2 {
             nodes.update(&memory, section, 3);
         }
-        memory.0.borrow_mut()[48] = 3;
+        memory.0.borrow_mut()[72] = 3;
         assert_eq!(rows(&nodes.update(&memory, section, 4)), [(3, 1)]);
     }
 }

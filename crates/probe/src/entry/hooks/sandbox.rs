@@ -10,6 +10,7 @@ use super::Hook;
 use super::resolve::real;
 use crate::control::Activity;
 use crate::inside::enter;
+use crate::sites::tallies;
 use crate::unwind::Entry;
 use crate::{log, modules, sys};
 
@@ -40,6 +41,7 @@ fn freeze(room: u64, give_back: bool, by: FrozenBy) {
     if inside.control.activity() != Activity::Idle {
         let _ = inside.with_state();
     }
+    tallies::reserve_details(&inside);
     inside.segment.freeze(room, give_back, by);
     if inside.control.activity() == Activity::Log {
         // As much of the heap as the shadow index has room for: a word of four bytes per 32.

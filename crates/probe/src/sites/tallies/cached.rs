@@ -12,7 +12,7 @@ pub(crate) struct CachedTally {
     counts: *const Counts,
     number: u32,
     /// The smallest size counted in the tally, and how many sizes there are up to the largest: none
-    /// without a tally.
+    /// without a tally, and of a new one.
     min_size: u32,
     sizes: u32,
 }
@@ -23,8 +23,10 @@ impl CachedTally {
 
     /// With the present range of sizes. The cache drops it when the segment in use changes.
     pub(crate) fn new(session: &Session, tally: TallyRef) -> CachedTally {
-        let (min, max) = tally.sizes(session);
         let TallyRef { number, counts } = tally;
+        let Some((min, max)) = tally.sizes(session) else {
+            return CachedTally { counts, number, min_size: 0, sizes: 0 };
+        };
         CachedTally { counts, number, min_size: min, sizes: max.saturating_sub(min).saturating_add(1) }
     }
 

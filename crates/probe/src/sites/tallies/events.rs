@@ -4,9 +4,8 @@
 use heapwise_format::segment::{SectionKind, TallyDetails, TallyWeights};
 
 use super::TallyRef;
-use super::counts::{Amount, Counts, Writer, add_by};
+use super::counts::{Amount, Counts, SizeLimits, Writer, add_by};
 use crate::atomics::{AtomicU32, AtomicU64, Ordering};
-use crate::record::peak;
 use crate::record::sampler::Sampled;
 use crate::session::Session;
 use crate::sites::rates;
@@ -45,7 +44,7 @@ impl TallyRef {
             add_by(writer, word, amount);
         }
         if grown != 0
-            && let Some(details) = self.details(session)
+            && let Some(details) = self.make_details(session)
         {
             add_by(writer, &details.grown_bytes, sampled.bytes(grown));
         }
@@ -105,14 +104,14 @@ impl TallyRef {
     pub(crate) fn keep_peak(self, session: &Session) {
         let (word, now) = (&self.counts.now, session.peak.now());
         let before = word.load(Ordering::Relaxed);
-        if before == now || peak::period_of(before) != peak::period_of(now) {
+        if before == now || !session.peak.is_of_period(before) {
             return;
         }
+        // Without memory the epoch stays: readers take what is live.
+        let Some(details) = self.make_details(session) else { return };
         let (blocks, bytes) = self.live(session);
         // Of threads that share a tally, one keeps it.
-        if word.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            && let Some(details) = self.details(session)
-        {
+        if word.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             details.peak_blocks.store(blocks as u64, Ordering::Relaxed);
             details.peak_bytes.store(bytes as u64, Ordering::Relaxed);
         }
@@ -136,39 +135,67 @@ impl TallyRef {
     /// Widens the range of sizes of the site, if it has to.
     #[inline(always)]
     pub(crate) fn widen_sizes(self, session: &Session, size: u64) {
-        if session.tallies.widen_sizes(self.number, size) {
+        if !self.counts.size_limits().contain(size) {
             self.note_size(session, size);
         }
     }
 
     /// Widens the range of sizes of the site.
+    #[inline(never)]
     pub(crate) fn note_size(self, session: &Session, size: u64) {
-        let Some(details) = self.details(session) else { return };
-        let least = u32::try_from(size.saturating_add(1)).unwrap_or(u32::MAX);
-        let min = details.min_size.load(Ordering::Relaxed);
-        if min == 0 || least < min {
-            details.min_size.store(least, Ordering::Relaxed);
+        // Readers look at the details last.
+        if SizeLimits::is_large(size)
+            && let Some(details) = self.make_details(session)
+        {
+            let least = u32::try_from(size.saturating_add(1)).unwrap_or(u32::MAX);
+            let min = details.min_size.load(Ordering::Relaxed);
+            if min == 0 || least < min {
+                details.min_size.store(least, Ordering::Relaxed);
+            }
+            let most = u32::try_from(size).unwrap_or(u32::MAX);
+            if most > details.max_size.load(Ordering::Relaxed) {
+                details.max_size.store(most, Ordering::Relaxed);
+            }
         }
-        let most = u32::try_from(size).unwrap_or(u32::MAX);
-        if most > details.max_size.load(Ordering::Relaxed) {
-            details.max_size.store(most, Ordering::Relaxed);
-        }
+        self.counts.widen_size_limits(size);
     }
 
     /// Smallest and largest size so far, as far as they are below 4 GiB.
-    pub(crate) fn sizes(self, session: &Session) -> (u32, u32) {
-        let sizes = self.details(session).map(|details| {
-            (details.min_size.load(Ordering::Relaxed), details.max_size.load(Ordering::Relaxed))
-        });
-        let (min, max) = sizes.unwrap_or((0, 0));
-        (min.saturating_sub(1), max)
+    pub(crate) fn sizes(self, session: &Session) -> Option<(u32, u32)> {
+        let limits = self.counts.size_limits();
+        if limits.are_empty() {
+            return None;
+        }
+        let large = || {
+            let details = self.details(session)?;
+            let min = details.min_size.load(Ordering::Relaxed).checked_sub(1)?;
+            Some((min, details.max_size.load(Ordering::Relaxed)))
+        };
+        match limits.small() {
+            (Some(min), Some(max)) => Some((min, max)),
+            (Some(min), None) => Some((min, large()?.1)),
+            _ => large(),
+        }
     }
 
-    pub(super) fn details(self, session: &Session) -> Option<&Details> {
+    /// The details, if there are some.
+    pub(super) fn details(self, session: &Session) -> Option<&'static Details> {
         let segment = &session.segment;
         let place = segment.existing_of::<TallyDetails>(SectionKind::TallyDetails, u64::from(self.number))?;
-        // SAFETY: populated with the tally; its words are atomics and stay mapped.
+        // SAFETY: populated; its words are atomics and stay mapped.
         Some(unsafe { &*place.cast() })
+    }
+
+    /// The details, for writing; `None` without memory for them. While the file system has no space
+    /// it is not asked: the next event of this tally would ask again.
+    #[inline(never)]
+    fn make_details(self, session: &Session) -> Option<&'static Details> {
+        let segment = &session.segment;
+        self.details(session).or_else(|| {
+            let has_space = !segment.is_out_of_space();
+            has_space.then(|| segment.record(SectionKind::TallyDetails, self.number.into()))??;
+            self.details(session)
+        })
     }
 
     pub(super) fn weights(self, session: &Session) -> Option<&Weights> {

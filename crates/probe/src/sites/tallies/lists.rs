@@ -103,9 +103,8 @@ fn has_no_first(session: &Session, head: u32) -> bool {
 /// full.
 pub(crate) fn shared(session: &Session, node: u32, rate: u16) -> Option<TallyRef> {
     let site = SiteKey::new(node, rate, NO_THREAD);
-    let period = session.peak.period();
     let is_it = |number| {
-        get(session, number).is_some_and(|counts| counts.site() == site && counts.period() == period)
+        get(session, number).is_some_and(|counts| counts.site() == site && counts.is_of_period(&session.peak))
     };
     let next = |number| Some(&session.tallies.links.get(number)?.next);
     let head = session.stack_tree.first_tally(node)?;

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, AT_THREAD, HEADER_BYTES};
-use heapwise_format::segment::{PAGE_BYTES, SectionKind, SegmentSink, SegmentSource};
+use heapwise_format::segment::{Node, PAGE_BYTES, SectionKind, SegmentSink, SegmentSource};
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, about_to_read, fence};
 use crate::session::Session;
@@ -35,7 +35,15 @@ impl SegmentSource for Outside {
             let section = self.0.segment.section(kind);
             (section.offset..section.offset + section.bytes()).contains(&offset)
         };
-        if offset < 3 * PAGE_BYTES as u64 || is_in(SectionKind::Nodes) {
+        if is_in(SectionKind::Nodes) {
+            for (record, bytes) in (offset..).step_by(Node::BYTES).zip(buffer.chunks_exact_mut(Node::BYTES)) {
+                let (key, rest) = bytes.split_at_mut(8);
+                key.copy_from_slice(&get(record));
+                for (at, bytes) in (record + 8..).step_by(4).zip(rest.chunks_exact_mut(4)) {
+                    bytes.copy_from_slice(&self.half(at).load(Ordering::Relaxed).to_le_bytes());
+                }
+            }
+        } else if offset < 3 * PAGE_BYTES as u64 {
             for (at, bytes) in (offset..).step_by(8).zip(buffer.chunks_exact_mut(8)) {
                 bytes.copy_from_slice(&get(at));
             }

@@ -7,7 +7,7 @@ use heapwise_format::segment::{Counter, IndexKind, NO_THREAD, Node, SectionKind,
 
 use super::outside::Outside;
 use super::{check, together};
-use crate::atomics::{AtomicU64, Ordering};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::live::alloc_times::{self, AllocTime};
 use crate::live::shadow::{self, Insertion};
 use crate::live::{self, Inserted, Live};
@@ -19,7 +19,8 @@ fn block(tally: u32) -> Live {
     Live { tally, size: 24 }
 }
 
-/// `parent` is a number that no node gets in the model.
+/// `parent` is the empty stack, or a number that no node gets in the model: its children are in the
+/// hash table.
 fn meet_stack(session: &Session, parent: u32, place: u64) {
     let id = stack_tree::child(session, parent, place, 1);
     let node = id.and_then(|id| stack_tree::node(session, id)).expect("made");
@@ -96,13 +97,18 @@ fn a_reader_knows_which_nodes_are_whole() {
 /// For `lists::claim` (release) and `chain::search` (acquire).
 #[test]
 fn a_shared_tally_is_described_before_another_thread_has_its_number() {
+    static NODE: AtomicU32 = AtomicU32::new(0);
     let meet = |session: &Session| {
-        let tally = tallies::shared(session, 9, 0).expect("room");
-        assert_eq!(tally.counts.site(), SiteKey::new(9, 0, NO_THREAD));
+        let node = NODE.load(Ordering::Relaxed);
+        let tally = tallies::shared(session, node, 0).expect("room");
+        assert_eq!(tally.counts.site(), SiteKey::new(node, 0, NO_THREAD));
         tally.number
     };
     check(
-        |_| (),
+        |session| {
+            let node = stack_tree::child(session, 0, 0x5555_0005_0010, 1).expect("room");
+            NODE.store(node, Ordering::Relaxed);
+        },
         move |session| {
             let (one, other) = together(move || meet(session), move || meet(session));
             assert_eq!(one, other);

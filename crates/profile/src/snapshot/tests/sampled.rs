@@ -108,7 +108,7 @@ fn segment(blocks: &[Block]) -> (Segment, HashMap<u64, usize>) {
                 node,
                 rate: rates[site % 2],
                 thread: 0,
-                peak_epoch: 5,
+                epoch: 5,
                 allocs: allocated.len() as u64,
                 alloc_bytes: bytes(&allocated),
                 frees: freed.len() as u64,

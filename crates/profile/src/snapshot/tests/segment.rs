@@ -9,8 +9,8 @@ use heapwise_format::segment::{
 use crate::Profile;
 use crate::snapshot::Snapshot;
 
-/// The period that tallies count for.
-pub(super) const PERIOD: u32 = 3;
+/// The epoch in which the period began.
+pub(super) const PERIOD_EPOCH: u32 = 3;
 
 pub(super) struct Segment {
     pub(super) layout: Layout,
@@ -36,7 +36,8 @@ impl Segment {
         let mut bytes = page.to_vec();
         bytes.resize(layout.file_bytes() as usize, 0);
         let mut segment = Self { layout, bytes, strings: 0 };
-        segment.set(Counter::Period, PERIOD.into());
+        segment.set(Counter::Period, 2);
+        segment.set(Counter::PeriodEpoch, PERIOD_EPOCH.into());
         segment.set(Counter::Nodes, 1);
         segment.set(Counter::Tallies, 1);
         segment
@@ -74,7 +75,7 @@ impl Segment {
     /// A stack of one return address.
     pub(super) fn node(&mut self, address: u64) -> u32 {
         let number = self.next(Counter::Nodes);
-        self.record(SectionKind::Nodes, number, &[NodePlace::Return(address).encode(), 0]);
+        self.record(SectionKind::Nodes, number, &[NodePlace::Return(address).encode(), 0, 0]);
         number as u32
     }
 
@@ -88,7 +89,7 @@ impl Segment {
         self.set(Counter::Strings, self.strings);
         let place = NodePlace::Declared { string: string as u32, line: 0 }.encode();
         let number = self.next(Counter::Nodes);
-        self.record(SectionKind::Nodes, number, &[place, parent.into()]);
+        self.record(SectionKind::Nodes, number, &[place, 0, u64::from(parent) << 32]);
         number as u32
     }
 
@@ -105,15 +106,15 @@ impl Segment {
         number as u16
     }
 
-    /// Adds a tally; its period defaults to the current one.
+    /// Adds a tally; its epoch defaults to the first one of the period.
     pub(super) fn tally(&mut self, tally: Tally, details: TallyDetails, weights: TallyWeights) {
         let number = self.next(Counter::Tallies);
-        let Tally { node, rate, thread, peak_epoch, period, .. } = tally;
-        let period = if period == 0 { PERIOD } else { period };
+        let Tally { node, rate, thread, epoch, min_size, max_size, .. } = tally;
+        let epoch = if epoch == 0 { PERIOD_EPOCH } else { epoch };
         let site = u64::from(node) | u64::from(rate) << 32 | u64::from(thread) << 48;
         let words = [
             site,
-            u64::from(peak_epoch) | u64::from(period) << 32,
+            u64::from(epoch) | u64::from(min_size) << 32 | u64::from(max_size) << 48,
             tally.allocs,
             tally.alloc_bytes,
             tally.frees,
