@@ -6,8 +6,6 @@
 //! blocks are looked at, and stubs count from then on, until one is found elsewhere (another
 //! allocator, `PYTHONMALLOC=malloc`, debug hooks that add bytes).
 
-#![allow(unsafe_code)]
-
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 /// The largest request that arenas serve (`SMALL_REQUEST_THRESHOLD` of CPython 3.8 to 3.15).
@@ -42,13 +40,6 @@ pub(crate) fn note_service(size: usize, is_in_arena: bool) {
         false => return SERVICE.store(Service::Mixed as u8, Ordering::Relaxed),
     };
     let _ = SERVICE.compare_exchange(from as u8, to as u8, Ordering::Relaxed, Ordering::Relaxed);
-}
-
-/// Whether the interpreter is being finalized, or has to be looked at.
-#[inline(always)]
-pub(super) fn may_be_ending() -> bool {
-    // SAFETY: a word of `_PyRuntime`, which is never unloaded while its code runs, or `ALWAYS`.
-    unsafe { &*ENDING.load(Ordering::Acquire) }.load(Ordering::Relaxed) != 0
 }
 
 /// Has the stubs of frees look at the word at `address`; `None`: they take the long way.

@@ -117,11 +117,11 @@ impl Interpreter {
         for (domain, original) in DOMAINS.into_iter().zip(&self.originals.0) {
             let mut present = self.allocator(domain);
             let [malloc, calloc, realloc, free] = stubs;
-            if present.malloc as *mut () == malloc || self.watch_frees_of_malloc(domain, present) {
-                continue;
-            }
             if present.malloc as *mut () == polling as Malloc as *mut () {
                 present.malloc = polled();
+            }
+            if present.malloc as *mut () == malloc || self.watch_frees_of_malloc(domain, present) {
+                continue;
             }
             // SAFETY: no thread is in a function of the domain, see above.
             unsafe { (*original.get()).write(present) };
@@ -276,7 +276,9 @@ unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry:
 /// Whether [`note_free`] may have something to notice before this object is freed.
 #[inline(always)]
 pub(crate) fn may_need_note(block: Pointer) -> bool {
-    counting::may_be_ending() || CODES.may_hold(block as u64)
+    // SAFETY: a word of `_PyRuntime`, which is never unloaded while its code runs, or one that stays.
+    let ending = unsafe { &*counting::ENDING.load(Ordering::Acquire) };
+    ending.load(Ordering::Relaxed) != 0 || CODES.may_hold(block as u64)
 }
 
 /// Before an object is freed.

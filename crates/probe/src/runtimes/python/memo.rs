@@ -130,16 +130,27 @@ impl Memo {
         interpreter.top_frame(&mut self.thread, &mut self.pages)
     }
 
-    /// As [`Memo::top_frame`], if it can be read.
+    /// As [`Memo::top_frame`], if it can be read and the known pages are of this runtime generation.
     #[inline(always)]
-    pub(super) fn readable_top_frame(&mut self, interpreter: &Interpreter) -> Option<u64> {
+    pub(super) fn readable_top_frame(&mut self, interpreter: &Interpreter, generation: u32) -> Option<u64> {
+        if !self.pages.is_of(generation) {
+            return None;
+        }
         let frame = self.top_frame(interpreter)?;
         (frame.is_multiple_of(8) && self.pages.holds_all(frame, FRAME_BYTES)).then_some(frame)
     }
 
-    /// As [`Memo::top_frame`], if it is found and can be read without a system call.
+    /// As [`Memo::readable_top_frame`], if it is found without a call.
     #[inline(always)]
-    pub(super) fn known_top_frame(&self, interpreter: &Interpreter, layout: &Layout) -> Option<u64> {
+    pub(super) fn known_top_frame(
+        &self,
+        interpreter: &Interpreter,
+        layout: &Layout,
+        generation: u32,
+    ) -> Option<u64> {
+        if !self.pages.is_of(generation) {
+            return None;
+        }
         let frame = interpreter.known_top_frame(layout, &self.thread, &self.pages)?;
         (frame.is_multiple_of(8) && self.pages.are_known(frame, FRAME_BYTES)).then_some(frame)
     }

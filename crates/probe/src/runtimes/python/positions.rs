@@ -24,7 +24,7 @@ const BITS: u32 = 11;
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Cached {
-    /// Of the innermost frame, see [`position`].
+    /// Of the innermost frame, see [`Innermost`].
     position: u64,
     /// The hash of the frames outside of it.
     callers: u64,
@@ -79,6 +79,16 @@ impl Positions {
     }
 }
 
+/// What is looked up: a block of a size, the stack that allocates it, its innermost frame.
+#[derive(Clone, Copy)]
+struct Sought {
+    entry: Entry,
+    size: usize,
+    innermost: Innermost,
+    /// The runtime generation.
+    generation: u32,
+}
+
 /// The calling thread's tally of the stack at `entry` of CPython 3.11, if it is cached. Calls
 /// nothing, so that callers need no registers of their own callers.
 #[inline(always)]
@@ -89,16 +99,11 @@ pub(crate) fn tally_at_once(
     entry: Entry,
     size: usize,
 ) -> Option<TallyRef> {
-    let frame = memo.known_top_frame(interpreter, &PYTHON_3_11)?;
+    let generation = runtimes::generation();
+    let frame = memo.known_top_frame(interpreter, &PYTHON_3_11, generation)?;
     // SAFETY: `known_top_frame` has checked the frame.
-    let (position, previous) = unsafe { innermost(&PYTHON_3_11, frame) };
-    let first = slot(entry, position);
-    for slot in [first, first ^ 1] {
-        if let Some(tally) = find(&PYTHON_3_11, natives, memo, entry, position, previous, slot, size) {
-            return Some(tally);
-        }
-    }
-    None
+    let innermost = unsafe { Innermost::of(&PYTHON_3_11, frame) };
+    find(&PYTHON_3_11, natives, memo, Sought { entry, size, innermost, generation })
 }
 
 /// The calling thread's tally of the stack at `entry`, if it is cached.
@@ -109,30 +114,36 @@ pub(crate) fn tally(
     entry: Entry,
     size: usize,
 ) -> Option<TallyRef> {
-    let layout = &interpreter.layout;
-    let frame = memo.readable_top_frame(interpreter)?;
+    let generation = runtimes::generation();
+    let frame = memo.readable_top_frame(interpreter, generation)?;
     // SAFETY: `readable_top_frame` has checked the frame.
-    let (position, previous) = unsafe { innermost(layout, frame) };
-    let first = slot(entry, position);
-    let slots = [first, first ^ 1].into_iter();
-    slots.filter_map(|slot| find(layout, natives, memo, entry, position, previous, slot, size)).next()
+    let innermost = unsafe { Innermost::of(&interpreter.layout, frame) };
+    find(&interpreter.layout, natives, memo, Sought { entry, size, innermost, generation })
+}
+
+#[inline(always)]
+fn find(layout: &Layout, natives: &StackCache, memo: &mut Memo, sought: Sought) -> Option<TallyRef> {
+    let first = slot(sought.entry, sought.innermost.position);
+    for slot in [first, first ^ 1] {
+        if let Some(tally) = find_at(layout, natives, memo, sought, slot) {
+            return Some(tally);
+        }
+    }
+    None
 }
 
 /// The tally in a place, if it is that of the stack.
 #[inline(always)]
-fn find(
+fn find_at(
     layout: &Layout,
     natives: &StackCache,
     memo: &mut Memo,
-    entry: Entry,
-    position: u64,
-    previous: u64,
+    Sought { entry, size, innermost: Innermost { position, previous }, generation }: Sought,
     slot: usize,
-    size: usize,
 ) -> Option<TallyRef> {
     let cached = memo.positions.cached.get(slot)?;
     let is_it = cached.position == position
-        && cached.generation == runtimes::generation()
+        && cached.generation == generation
         && memo.positions.filling == natives.filling()
         // SAFETY: of this filling.
         && unsafe { natives.is_at(cached.native, entry) };
@@ -163,27 +174,36 @@ pub(super) fn insert(
         return;
     }
     // SAFETY: a frame of the stack that was just read.
-    let (position, _) = unsafe { innermost(&interpreter.layout, frame) };
+    let Innermost { position, .. } = unsafe { Innermost::of(&interpreter.layout, frame) };
     let depth = memo.frames().len() - 1;
     let callers = memo.hash_of(depth);
     let new = Cached { position, callers, native, generation, depth: depth as u16, tally };
     memo.positions.insert(natives.filling(), slot(entry, position), new);
 }
 
-/// The position of a frame, in its highest byte whether an eval loop begins with it, and the frame's
-/// caller.
-///
-/// # Safety
-/// The frame can be read.
-#[inline(always)]
-unsafe fn innermost(layout: &Layout, frame: u64) -> (u64, u64) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let owner = match layout.has_instruction_address() {
-            true => byte(frame + u64::from(layout.owner)),
-            // Each frame has an eval loop of its own.
-            false => 0,
-        };
-        (key_of(layout, frame) ^ u64::from(owner) << 56, word(frame + u64::from(layout.previous)))
+/// Of the innermost frame.
+#[derive(Clone, Copy)]
+struct Innermost {
+    /// Its position, and in the highest byte whether an eval loop begins with it.
+    position: u64,
+    /// Its caller.
+    previous: u64,
+}
+
+impl Innermost {
+    /// # Safety
+    /// The frame can be read.
+    #[inline(always)]
+    unsafe fn of(layout: &Layout, frame: u64) -> Innermost {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let owner = match layout.has_instruction_address() {
+                true => byte(frame + u64::from(layout.owner)),
+                // Each frame has an eval loop of its own.
+                false => 0,
+            };
+            let position = key_of(layout, frame) ^ u64::from(owner) << 56;
+            Innermost { position, previous: word(frame + u64::from(layout.previous)) }
+        }
     }
 }
