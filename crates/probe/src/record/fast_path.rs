@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use heapwise_format::event::Block;
 
 use super::usable::{Family, Regular, Source, measured};
-use super::{Pointer, releasing, sampled};
+use super::{Pointer, in_arena, releasing, sampled};
 use crate::arch::prefetch_write;
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
@@ -27,9 +27,9 @@ use crate::unwind::Entry;
 use crate::{log, runtimes};
 
 /// After an allocation: block, size, and the [`Entry`] in pieces.
-type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> Counted;
+pub(super) type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> Counted;
 /// Before a free: block and caller. Returns what is to be freed.
-type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
+pub(super) type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 
 /// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks
 /// the generation.
@@ -40,25 +40,61 @@ pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Rele
 /// Chooses the fast path for a mode.
 pub(crate) fn choose(session: &Session, activity: Activity) {
     let min_chunk_32 = session.live.shadow.has_min_chunk_32();
-    let (allocated, freed): (Allocated, Releasing) = match (activity, min_chunk_32) {
+    let functions = match (activity, min_chunk_32) {
         (Activity::Exact, true) => functions::<false, true>(),
         (Activity::Exact, false) => functions::<false, false>(),
         (Activity::Log, true) => functions::<true, true>(),
         (Activity::Log, false) => functions::<true, false>(),
-        (Activity::Sampling, _) if session.live.are_samples_shadowed() => match runtimes::are_present() {
-            true => (sampled::allocated_fast::<true>, sampled::freed),
-            false => (sampled::allocated_fast::<false>, sampled::freed),
+        (Activity::Sampling, _) if session.live.are_samples_shadowed() => Functions {
+            allocated: match runtimes::are_present() {
+                true => sampled::allocated_fast::<true>,
+                false => sampled::allocated_fast::<false>,
+            },
+            freed: sampled::freed,
+            allocated_in_arena: in_arena::allocated_sampled,
+            ..DECLINING
         },
-        (Activity::Idle | Activity::Sampling, _) => (decline, releasing),
+        (Activity::Idle | Activity::Sampling, _) => DECLINING,
     };
-    ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);
-    ON_RELEASING.store(freed as *mut (), Ordering::Relaxed);
+    ON_ALLOCATED.store(functions.allocated as *mut (), Ordering::Relaxed);
+    ON_RELEASING.store(functions.freed as *mut (), Ordering::Relaxed);
+    in_arena::ON_ALLOCATED_IN_ARENA.store(functions.allocated_in_arena as *mut (), Ordering::Relaxed);
+    in_arena::ON_RELEASING_IN_ARENA.store(functions.freed_in_arena as *mut (), Ordering::Relaxed);
 }
 
-fn functions<const LOG: bool, const MIN_CHUNK_32: bool>() -> (Allocated, Releasing) {
+/// The functions of a mode.
+struct Functions {
+    allocated: Allocated,
+    freed: Releasing,
+    allocated_in_arena: Allocated,
+    freed_in_arena: Releasing,
+}
+
+const DECLINING: Functions = Functions {
+    allocated: decline,
+    freed: releasing,
+    allocated_in_arena: in_arena::allocated,
+    freed_in_arena: in_arena::releasing,
+};
+
+fn functions<const LOG: bool, const MIN_CHUNK_32: bool>() -> Functions {
     match runtimes::are_present() {
-        true => (allocated_woven::<LOG, MIN_CHUNK_32>, freed::<LOG, MIN_CHUNK_32, true>),
-        false => (allocated::<LOG, MIN_CHUNK_32>, freed::<LOG, MIN_CHUNK_32, false>),
+        true if runtimes::python::finds_frames_at_once() => functions_woven::<LOG, MIN_CHUNK_32, true>(),
+        true => functions_woven::<LOG, MIN_CHUNK_32, false>(),
+        false => Functions {
+            allocated: allocated::<LOG, MIN_CHUNK_32>,
+            freed: freed::<LOG, MIN_CHUNK_32, false>,
+            ..DECLINING
+        },
+    }
+}
+
+fn functions_woven<const LOG: bool, const MIN_CHUNK_32: bool, const AT_ONCE: bool>() -> Functions {
+    Functions {
+        allocated: allocated_woven::<LOG, MIN_CHUNK_32, AT_ONCE>,
+        freed: freed::<LOG, MIN_CHUNK_32, true>,
+        allocated_in_arena: in_arena::allocated_fast::<LOG, MIN_CHUNK_32, AT_ONCE>,
+        freed_in_arena: in_arena::freed_fast::<LOG, MIN_CHUNK_32>,
     }
 }
 
@@ -261,7 +297,64 @@ extern "C" fn allocated_further<const LOG: bool, const MIN_CHUNK_32: bool>(
 }
 
 /// As [`allocated`], with frames of a language runtime in the stack.
-extern "C" fn allocated_woven<const LOG: bool, const MIN_CHUNK_32: bool>(
+extern "C" fn allocated_woven<const LOG: bool, const MIN_CHUNK_32: bool, const AT_ONCE: bool>(
+    block: Pointer,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+) -> Counted {
+    count_by_position::<LOG, MIN_CHUNK_32, AT_ONCE, false>(block, size, Entry { pc, sp, fp })
+}
+
+/// Counts an allocation with frames of a language runtime in its stack; first, where `AT_ONCE`, by
+/// a leaf function. `IN_ARENA`: the two callers have code of their own.
+#[inline(always)]
+pub(super) fn count_by_position<
+    const LOG: bool,
+    const MIN_CHUNK_32: bool,
+    const AT_ONCE: bool,
+    const IN_ARENA: bool,
+>(
+    block: Pointer,
+    size: usize,
+    entry: Entry,
+) -> Counted {
+    let Entry { pc, sp, fp } = entry;
+    if !AT_ONCE {
+        return allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp);
+    }
+    let mut found = None;
+    let done = fast(|Fast { session, state }| {
+        let tally = runtimes::tally_at_once(&state.stacks, &mut state.script, entry, size)?;
+        found = Some(tally);
+        let block = NewBlock::linked(block as u64, size as u64);
+        count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, tally, block)
+    });
+    match (done, found) {
+        (Some(false), _) => Counted::Done,
+        (Some(true), _) => Counted::FlushDue,
+        (None, Some(tally)) => count_second::<LOG, MIN_CHUNK_32>(block, size, tally),
+        (None, None) => allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
+    }
+}
+
+/// Counts an allocation that may be the second of two in 32 bytes.
+#[inline(never)]
+fn count_second<const LOG: bool, const MIN_CHUNK_32: bool>(
+    block: Pointer,
+    size: usize,
+    tally: TallyRef,
+) -> Counted {
+    let block = NewBlock::linked(block as u64, size as u64);
+    Counted::of(fast(|Fast { session, state }| {
+        count_alloc::<LOG, MIN_CHUNK_32, true>(session, state, tally, block)
+    }))
+}
+
+/// As [`allocated_woven`], of a stack that is not found at once.
+#[inline(never)]
+extern "C" fn allocated_woven_further<const LOG: bool, const MIN_CHUNK_32: bool>(
     block: Pointer,
     size: usize,
     pc: u64,
@@ -307,11 +400,10 @@ fn count_any<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     entry: Entry,
 ) -> Option<bool> {
     let Fast { session, state } = fast;
-    let native = state.stacks.find(entry)?;
     let size = block.size as usize;
     let tally = match WOVEN {
-        true => runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?.of_size(size)?,
-        false => native.tally_of(size)?,
+        true => runtimes::cached_tally(session, &mut state.stacks, &mut state.script, entry, size)?,
+        false => state.stacks.find(entry)?.tally_of(size)?,
     };
     count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(session, state, tally, block)
 }
@@ -369,6 +461,21 @@ extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool
     }
 }
 
+/// Counts the free of a block in an arena of a language runtime: never part of another call. The
+/// second of two blocks in 32 bytes is for [`freed`].
+#[inline(always)]
+pub(super) fn freed_in_arena<const LOG: bool, const MIN_CHUNK_32: bool>(
+    block: Pointer,
+    caller: u64,
+) -> Pointer {
+    let (address, family) = (block as u64, Family::LINKED);
+    match fast(|fast| count_own_free::<LOG, MIN_CHUNK_32, false>(fast, address, family)) {
+        Some(false) => block,
+        Some(true) => flush(block),
+        None => freed::<LOG, MIN_CHUNK_32, true>(block, caller),
+    }
+}
+
 /// Counts a free; returns whether the thread's sums are to be flushed. `None`: nothing was counted.
 #[inline(always)]
 fn count_free<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
@@ -377,10 +484,20 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     caller: u64,
     family: Family,
 ) -> Option<bool> {
-    let Fast { session, state } = fast;
-    if !state.is_known_outside(caller) {
+    if !fast.state.is_known_outside(caller) {
         return None;
     }
+    count_own_free::<LOG, MIN_CHUNK_32, WOVEN>(fast, address, family)
+}
+
+/// As [`count_free`], of a call that is not part of another one.
+#[inline(always)]
+fn count_own_free<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
+    fast: Fast<'_>,
+    address: u64,
+    family: Family,
+) -> Option<bool> {
+    let Fast { session, state } = fast;
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?.pair()?;
     let (live, second) = match cell.get() {
         Some(live) => (live, None),

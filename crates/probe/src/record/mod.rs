@@ -5,6 +5,7 @@
 
 pub(crate) mod exponential;
 mod fast_path;
+mod in_arena;
 pub(crate) mod peak;
 mod resize;
 mod sampled;
@@ -21,13 +22,13 @@ pub(crate) use fast_path::Counted;
 pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_path};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use fast_path::{allocate_exact, flush, release_exact};
+pub(crate) use in_arena::{ON_ALLOCATED_IN_ARENA, ON_RELEASING_IN_ARENA, releasing_in_arena};
 pub(crate) use resize::{Resizing, resized};
 
 use crate::arch::words;
 use crate::control::Activity;
 use crate::hooks::HookMode;
 use crate::inside::{Inside, enter, nested};
-use crate::live::filter;
 use crate::segment::Segment;
 use crate::sites::stack_tree;
 use crate::sites::tallies::TallyRef;
@@ -74,7 +75,6 @@ pub(crate) extern "C" fn recorded(
 }
 
 /// After an allocation by the allocator of a language runtime, in one of its arenas.
-#[inline(always)]
 pub(crate) fn allocated_in_arena(block: Pointer, size: usize, entry: &Entry) {
     if !(HookMode::counts_allocations() && words().count_down(size as u64)) {
         allocated(block, size, entry);
@@ -89,14 +89,6 @@ pub(crate) fn poll(size: u64) -> bool {
         sampled::poll(&inside, size);
     }
     inside.control.activity() != Activity::Idle
-}
-
-/// Before a block in such an arena is freed.
-#[inline(always)]
-pub(crate) fn releasing_in_arena(block: Pointer, caller: u64) {
-    if !HookMode::filters_frees() || filter::may_hold(block as u64) {
-        fast_path::release(block, caller);
-    }
 }
 
 /// After an allocation by one of the wrappers; returns the block.

@@ -79,12 +79,10 @@ fn count_alloc<const WOVEN: bool>(fast: Fast<'_>, address: u64, size: u64, entry
     let Fast { session, state } = fast;
     let rate = sampler::sampled_rate(&session.control, words(), size)?;
     let cell = session.live.shadow.known(address)?.pair()?;
-    let native = state.stacks.find(entry)?;
+    let bytes = size as usize;
     let tally = match WOVEN {
-        true => {
-            runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?.of_size(size as usize)?
-        }
-        false => native.tally_of(size as usize)?,
+        true => runtimes::cached_tally(session, &mut state.stacks, &mut state.script, entry, bytes)?,
+        false => state.stacks.find(entry)?.tally_of(bytes)?,
     };
     let Regular { slack, .. } = session.slack.regular(size, Family::LINKED)?;
     let is_plain = cell.is_empty() && (session.live.shadow.has_min_chunk_32() || live::is_large(size));

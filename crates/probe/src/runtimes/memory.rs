@@ -50,8 +50,29 @@ impl Pages {
     /// Whether the page of an address can be read.
     #[inline(always)]
     fn holds(&mut self, address: u64) -> bool {
+        self.is_known(address) || self.holds_further((address >> PAGE_BITS) + 1)
+    }
+
+    /// Whether `len` bytes, which are at most a page, can be read, if that is known at once.
+    #[inline(always)]
+    pub(in crate::runtimes) fn are_known(&self, address: u64, len: u64) -> bool {
+        self.is_known(address)
+            && (address % PAGE <= PAGE - len || self.is_known(address.wrapping_add(len - 1)))
+    }
+
+    /// Whether the page of an address can be read, if that is known at once.
+    #[inline(always)]
+    fn is_known(&self, address: u64) -> bool {
         let page = (address >> PAGE_BITS) + 1;
-        self.known.get(set_of(page)).is_some_and(|[first, _]| *first == page) || self.holds_further(page)
+        self.known.get(set_of(page)).is_some_and(|[first, _]| *first == page)
+    }
+
+    /// The word at `address`, which must be a multiple of 8, if it is known at once that it can be
+    /// read.
+    #[inline(always)]
+    pub(in crate::runtimes) fn known_word(&self, address: u64) -> Option<u64> {
+        // SAFETY: as `word`.
+        (address.is_multiple_of(8) && self.is_known(address)).then(|| unsafe { word(address) })
     }
 
     /// As [`Pages::holds`], of a page that is not the first of its set.
@@ -106,7 +127,7 @@ impl Pages {
 
 #[inline(always)]
 fn set_of(page: u64) -> usize {
-    ((page as u32).wrapping_mul(0x9e37_79b1) >> (32 - SET_BITS)) as usize
+    page as usize % (1 << SET_BITS)
 }
 
 /// The word at an address that was checked.

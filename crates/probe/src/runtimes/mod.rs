@@ -29,8 +29,8 @@ use crate::inside::Inside;
 use crate::modules::Image;
 use crate::record;
 use crate::session::Session;
-use crate::sites::tallies::{CachedTally, TallyRef};
-use crate::unwind::{Entry, NativeId, NativeStack};
+use crate::sites::tallies::TallyRef;
+use crate::unwind::{Entry, NativeId, NativeStack, StackCache};
 use by_address::Weaving;
 
 /// The runtimes' part of a session. Zeroed memory is valid: nothing is known.
@@ -199,20 +199,41 @@ fn weave_others(session: &Session, memo: &mut Memo, node: u32, stack: &mut Nativ
     weaving.node
 }
 
-/// The calling thread's tally of a stack with these native frames, if it is cached. Nothing is
-/// cached where two runtimes are present, or one whose stacks are never cached.
+/// The calling thread's tally of the stack at `entry` of CPython, if it is cached where it is looked
+/// up first. Only where [`python::finds_frames_at_once`].
 #[inline(always)]
-pub(crate) fn cached_tally<'m>(
+pub(crate) fn tally_at_once(
+    natives: &StackCache,
+    memo: &mut Memo,
+    entry: Entry,
+    size: usize,
+) -> Option<TallyRef> {
+    let interpreter = python::interpreter().filter(|_| !are_others_present())?;
+    python::tally_at_once(interpreter, natives, &mut memo.python, entry, size)
+}
+
+/// The calling thread's tally of the stack at `entry`, if it is cached, with the sizes of the
+/// tally. Nothing is cached where two runtimes are present, or one whose stacks are never cached.
+pub(crate) fn cached_tally(
     session: &Session,
-    memo: &'m mut Memo,
-    native: NativeId,
-    entry: &Entry,
-) -> Option<&'m CachedTally> {
+    natives: &mut StackCache,
+    memo: &mut Memo,
+    entry: Entry,
+    size: usize,
+) -> Option<TallyRef> {
     let Memo { python, lua, woven, .. } = memo;
-    match python::interpreter() {
-        None if Other::Lua.is_only_one() => lua::cached_tally(session, lua, woven, native, entry),
+    let interpreter = python::interpreter();
+    if let Some(interpreter) =
+        interpreter.filter(|_| !are_others_present() && !python::finds_frames_at_once())
+        && let Some(tally) = python::tally_by_position(interpreter, natives, python, entry, size)
+    {
+        return Some(tally);
+    }
+    let (id, place) = natives.find_place(entry)?;
+    match interpreter {
+        None if Other::Lua.is_only_one() => lua::cached_tally(session, lua, woven, id, &entry)?.of_size(size),
         Some(interpreter) if !are_others_present() => {
-            python::cached_tally(session, interpreter, python, native)
+            python::cached_tally(session, interpreter, python, natives, (id, place), entry, size)
         }
         _ => None,
     }

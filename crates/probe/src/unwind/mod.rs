@@ -42,7 +42,7 @@ pub(crate) use memo::Memo;
 pub(crate) use native_id::{NativeId, mixed};
 pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use stack::{OwnStack, is_readable};
-pub(crate) use stack_cache::{CachedStack, StackCache};
+pub(crate) use stack_cache::{CachedStack, StackCache, StackPlace};
 pub(crate) use visit::{KEPT_REGISTERS, NativeFrame, NativeFrames, NativeStack, find_saved, visit_words};
 
 use heapwise_format::segment::Control;

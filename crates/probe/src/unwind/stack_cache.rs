@@ -100,6 +100,19 @@ impl CachedStack {
     }
 }
 
+/// Where a cached stack and its pairs are, until the cache is cleared ([`StackCache::filling`]). In
+/// bytes from the first unit: what is compared is loaded without waiting for the stack itself.
+#[derive(Clone, Copy)]
+pub(crate) struct StackPlace {
+    start: u32,
+    end: u32,
+}
+
+impl StackPlace {
+    /// That of no stack.
+    pub(crate) const NONE: StackPlace = StackPlace { start: 0, end: 0 };
+}
+
 /// The unit of a stack of the first level, and whether the second level has several with its
 /// registers and places. Zeroed memory is valid: none.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,6 +139,8 @@ pub(crate) struct StackCache {
     /// Units in use.
     used: usize,
     turn: usize,
+    /// How often the cache was cleared.
+    filling: u32,
     /// What the entries are valid for.
     filled_for: FilledFor,
     /// Of the memo that it was filled from.
@@ -198,6 +213,35 @@ impl StackCache {
     #[inline(always)]
     pub(crate) fn find_further(&mut self, entry: Entry) -> Option<&CachedStack> {
         if self.is_worth_searching() { self.search(entry) } else { None }
+    }
+
+    /// Changes when the cache is cleared: numbers of stacks mean nothing from then on.
+    #[inline(always)]
+    pub(crate) fn filling(&self) -> u32 {
+        self.filling
+    }
+
+    /// The name and the place of the cached stack at `entry`.
+    #[inline(always)]
+    pub(crate) fn find_place(&mut self, entry: Entry) -> Option<(NativeId, StackPlace)> {
+        let found = self.find(entry)?;
+        let (id, bytes) = (found.id, found.bytes);
+        let start = ((&raw const *found).addr() - self.units.as_ptr().addr()) as u32;
+        Some((id, StackPlace { start, end: start + size_of::<CachedStack>() as u32 + bytes }))
+    }
+
+    /// Whether the stack at `entry` is the cached one at a place.
+    ///
+    /// # Safety
+    /// `find_place` returned the place in this filling, or it is that of no stack.
+    #[inline(always)]
+    pub(crate) unsafe fn is_at(&self, place: StackPlace, entry: Entry) -> bool {
+        let units = self.units.as_ptr();
+        // SAFETY: the place of an entry of the cache, by the caller's promise; the first unit is
+        // one too.
+        let stack: &CachedStack = unsafe { &*units.byte_add(place.start as usize).cast() };
+        let end = units.wrapping_byte_add(place.end as usize).cast();
+        stack.starts_at(entry, entry.sp) && stack.holds_until(end, entry)
     }
 
     /// Searches all stacks with these registers. A program with more stacks than the cache holds
@@ -368,6 +412,7 @@ impl StackCache {
                 self.second.fill([0; SECOND_WAYS]);
             }
             (self.used, self.has_similar, self.has_second) = (0, false, false);
+            self.filling = self.filling.wrapping_add(1);
         }
     }
 }
@@ -415,14 +460,21 @@ impl CachedStack {
     /// entry belongs to: all words are above it, on the stack in use.
     #[inline(always)]
     fn holds_at(&self, entry: Entry) -> bool {
+        let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
+        self.holds_until(pairs.wrapping_byte_add(self.bytes as usize), entry)
+    }
+
+    /// As [`CachedStack::holds_at`], with the end of its pairs.
+    #[inline(always)]
+    fn holds_until(&self, end: *const Pair, entry: Entry) -> bool {
         if (self.fp ^ entry.fp) & i64::from(self.live) as u64 != 0 {
             return false;
         }
         let sp = entry.sp;
-        let mut end = self.bytes as usize;
         let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
+        let mut pair = end;
         loop {
-            let pair = pairs.wrapping_byte_add(end).wrapping_sub(1);
+            pair = pair.wrapping_sub(1);
             // SAFETY: an entry that is somewhere has that many bytes of pairs behind it, one pair
             // at least.
             let Pair { words: [a, b], places: [at_a, at_b] } = unsafe { &*pair };
@@ -432,8 +484,7 @@ impl CachedStack {
             if word(*at_a) != *a || word(*at_b) != *b {
                 return false;
             }
-            end -= size_of::<Pair>();
-            if end == 0 {
+            if pair == pairs {
                 return true;
             }
         }

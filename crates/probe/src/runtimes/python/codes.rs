@@ -78,11 +78,17 @@ impl Codes {
         false
     }
 
+    /// Whether an object may be a code object that was named.
+    #[inline(always)]
+    pub(super) fn may_hold(&self, object: u64) -> bool {
+        let (Some(filter), bit) = self.filter(object) else { return false };
+        filter.load(Ordering::Relaxed) & bit != 0
+    }
+
     /// An object of the interpreter ends; whether it is a code object that was named.
     #[inline(always)]
     pub(super) fn ends(&self, object: u64) -> bool {
-        let (Some(filter), bit) = self.filter(object) else { return false };
-        filter.load(Ordering::Relaxed) & bit != 0 && self.remove(object)
+        self.may_hold(object) && self.remove(object)
     }
 
     #[cold]

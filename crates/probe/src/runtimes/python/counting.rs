@@ -30,7 +30,7 @@ static ALWAYS: AtomicU64 = AtomicU64::new(1);
 pub(crate) static ENDING: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const ALWAYS).cast_mut());
 
 /// A block of `size` bytes was allocated, and is in an arena or is not.
-pub(super) fn note_service(size: usize, is_in_arena: bool) {
+pub(crate) fn note_service(size: usize, is_in_arena: bool) {
     if size == 0 || size as u64 > MOST_IN_ARENA {
         return;
     }

@@ -13,7 +13,6 @@ use super::codes::CODES;
 use super::{Interpreter, arenas, counting, interpreter};
 use crate::arch::words;
 use crate::atomics::{AtomicPtr, Ordering};
-use crate::hooks::HookMode;
 use crate::record::usable::Family;
 use crate::record::{self, Resizing};
 use crate::runtimes;
@@ -32,8 +31,17 @@ pub(super) struct Allocator {
     free: unsafe extern "C" fn(Pointer, Pointer),
 }
 
+impl Allocator {
+    fn functions(&self) -> [usize; 4] {
+        [self.malloc as usize, self.calloc as usize, self.realloc as usize, self.free as usize]
+    }
+}
+
 /// `PyMem_GetAllocator` and `PyMem_SetAllocator`.
 pub(super) type Access = unsafe extern "C" fn(c_int, *mut Allocator);
+
+/// `PYMEM_DOMAIN_RAW`, whose blocks are those of `malloc`.
+const RAW: c_int = 0;
 
 /// `PYMEM_DOMAIN_MEM` and `PYMEM_DOMAIN_OBJ`.
 const DOMAINS: [c_int; 2] = [1, 2];
@@ -109,11 +117,11 @@ impl Interpreter {
         for (domain, original) in DOMAINS.into_iter().zip(&self.originals.0) {
             let mut present = self.allocator(domain);
             let [malloc, calloc, realloc, free] = stubs;
-            if present.malloc as *mut () == malloc {
-                continue;
-            }
             if present.malloc as *mut () == polling as Malloc as *mut () {
                 present.malloc = polled();
+            }
+            if present.malloc as *mut () == malloc || self.watch_frees_of_malloc(domain, present) {
+                continue;
             }
             // SAFETY: no thread is in a function of the domain, see above.
             unsafe { (*original.get()).write(present) };
@@ -133,6 +141,32 @@ impl Interpreter {
         }
         self.watch_ending();
         self.hooked.store(true, Ordering::Release);
+    }
+}
+
+/// The interpreter's own function that frees blocks of `malloc`, a [`Free`].
+static FREE_OF_MALLOC: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+type Free = unsafe extern "C" fn(Pointer, Pointer);
+
+impl Interpreter {
+    /// Whether the blocks of a domain are those of `malloc`, which records them
+    /// (`PYTHONMALLOC=malloc`). Then the end of code objects is noticed, and nothing is recorded.
+    fn watch_frees_of_malloc(&self, domain: c_int, mut present: Allocator) -> bool {
+        // SAFETY: the stub passes the arguments on as they come.
+        let watch: Free = unsafe { core::mem::transmute(free_of_malloc_stub::watch as *mut ()) };
+        if present.free as usize == watch as usize {
+            return true;
+        }
+        let raw = self.allocator(RAW);
+        if present.functions() != raw.functions() {
+            return false;
+        }
+        FREE_OF_MALLOC.store(present.free as *mut (), Ordering::Release);
+        present.free = watch;
+        // SAFETY: the signature of PyMem_SetAllocator, which copies the struct.
+        unsafe { (self.set_allocator)(domain, &raw mut present) };
+        true
     }
 }
 
@@ -156,22 +190,19 @@ unsafe extern "C" fn polling(context: Pointer, size: usize) -> Pointer {
 }
 
 mod malloc_stub {
-    crate::arch::replace_2!(super::malloc);
-    crate::arch::domain_allocate_stub!("mov r10, rsi", core::mem::offset_of!(super::Allocator, malloc));
+    crate::arch::domain_size_second!(core::mem::offset_of!(super::Allocator, malloc));
 }
 mod calloc_stub {
-    crate::arch::replace_3!(super::calloc);
-    crate::arch::domain_allocate_stub!(
-        "mov r10, rsi\n imul r10, rdx",
-        core::mem::offset_of!(super::Allocator, calloc)
-    );
+    crate::arch::domain_size_product!(core::mem::offset_of!(super::Allocator, calloc));
 }
 mod realloc_stub {
     crate::arch::replace_3!(super::realloc);
 }
 mod free_stub {
-    crate::arch::replace_2!(super::free);
     crate::arch::domain_release_stub!(core::mem::offset_of!(super::Allocator, free));
+}
+mod free_of_malloc_stub {
+    crate::arch::domain_watch_stub!(super::FREE_OF_MALLOC, super::note_free);
 }
 
 /// Functions that call the interpreter's own allocator and record nothing: the end of code objects
@@ -218,31 +249,6 @@ fn original<T>(context: Pointer, call: impl FnOnce(&Allocator) -> T) -> T {
     result
 }
 
-#[inline(always)]
-fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
-    let is_in_arena = arenas::hold(block as u64);
-    if HookMode::counts_allocations() && !block.is_null() {
-        counting::note_service(size, is_in_arena);
-    }
-    if is_in_arena {
-        record::allocated_in_arena(block, size, entry);
-    }
-    block
-}
-
-unsafe extern "C" fn malloc(context: Pointer, size: usize, entry: &Entry) -> Pointer {
-    // SAFETY: the arguments of the interpreter's call.
-    let block = original(context, |own| unsafe { (own.malloc)(own.context, size) });
-    allocated(block, size, entry)
-}
-
-unsafe extern "C" fn calloc(context: Pointer, count: usize, size: usize, entry: &Entry) -> Pointer {
-    // SAFETY: the arguments of the interpreter's call.
-    let block = original(context, |own| unsafe { (own.calloc)(own.context, count, size) });
-    // A product that overflows is refused by the interpreter.
-    allocated(block, count.wrapping_mul(size), entry)
-}
-
 unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the arguments of the interpreter's call.
     let call = || original(context, |own| unsafe { (own.realloc)(own.context, old, size) });
@@ -267,22 +273,20 @@ unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry:
     new
 }
 
-/// Before an object is freed.
+/// Whether [`note_free`] may have something to notice before this object is freed.
 #[inline(always)]
-fn note_free(block: Pointer) {
+pub(crate) fn may_need_note(block: Pointer) -> bool {
+    // SAFETY: a word of `_PyRuntime`, which is never unloaded while its code runs, or one that stays.
+    let ending = unsafe { &*counting::ENDING.load(Ordering::Acquire) };
+    ending.load(Ordering::Relaxed) != 0 || CODES.may_hold(block as u64)
+}
+
+/// Before an object is freed.
+pub(crate) extern "C" fn note_free(block: Pointer) {
     if let Some(interpreter) = interpreter() {
         interpreter.notice_ending();
         if CODES.ends(block as u64) {
             crate::runtimes::change_generation();
         }
     }
-}
-
-unsafe extern "C" fn free(context: Pointer, block: Pointer, entry: &Entry) {
-    note_free(block);
-    if arenas::hold(block as u64) {
-        record::releasing_in_arena(block, entry.pc);
-    }
-    // SAFETY: the arguments of the interpreter's call.
-    original(context, |own| unsafe { (own.free)(own.context, block) });
 }

@@ -78,7 +78,7 @@ const PYTHON_3_8: Layout = Layout {
 const PYTHON_3_9: Layout = Layout { minor: 9, current: 568, ..PYTHON_3_8 };
 const PYTHON_3_10: Layout =
     Layout { minor: 10, instruction: 96, c_frame: 48, c_frame_previous: 8, ..PYTHON_3_9 };
-const PYTHON_3_11: Layout = Layout {
+pub(super) const PYTHON_3_11: Layout = Layout {
     minor: 11,
     frame: 56,
     c_frame_frame: 8,

@@ -13,7 +13,7 @@ use heapwise_format::segment::Counter;
 use super::Interpreter;
 use super::layout::Layout;
 use super::locations::{Locations, Position};
-use super::recent::Recent;
+use super::positions::Positions;
 use super::woven::Last;
 use crate::arch::opaque_word;
 use crate::runtimes::memory::{Pages, byte, word};
@@ -36,8 +36,6 @@ pub(super) struct Known {
     pub(super) frame: u64,
     /// An encoded `NodePlace`; 0 for an entry frame, which is not a function.
     pub(super) place: u64,
-    /// Of the places from the outermost frame to this one.
-    hash: u64,
     /// An eval loop of the interpreter begins with this frame.
     pub(super) is_entry: bool,
 }
@@ -60,12 +58,14 @@ pub(crate) struct Memo {
     /// The last stack, the outermost frame first, and what is compared of it.
     pub(super) known: [Known; DEPTH],
     seen: [Seen; DEPTH],
+    /// The hash of the places of so many outermost frames of the last stack.
+    hashes: [u64; DEPTH + 1],
     /// The frames of a walk, the innermost first.
     walked: [u64; DEPTH],
     locations: Locations,
     pub(super) last: Last,
     thread: OwnThread,
-    pub(super) recent: Recent,
+    pub(super) positions: Positions,
     pub(super) woven: Woven,
 }
 
@@ -99,13 +99,12 @@ impl Memo {
     /// counted.
     pub(crate) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
         self.woven.cache_tally(session, tally, size);
-        self.recent.cache_tally(session, tally);
     }
 
     /// Drops the cached stacks of another generation of the session.
     pub(crate) fn validate(&mut self, generation: u64) {
         if self.woven.validate(generation) {
-            self.recent.clear();
+            self.positions.clear();
         }
     }
 
@@ -131,6 +130,31 @@ impl Memo {
         interpreter.top_frame(&mut self.thread, &mut self.pages)
     }
 
+    /// As [`Memo::top_frame`], if it can be read and the known pages are of this runtime generation.
+    #[inline(always)]
+    pub(super) fn readable_top_frame(&mut self, interpreter: &Interpreter, generation: u32) -> Option<u64> {
+        if !self.pages.is_of(generation) {
+            return None;
+        }
+        let frame = self.top_frame(interpreter)?;
+        (frame.is_multiple_of(8) && self.pages.holds_all(frame, FRAME_BYTES)).then_some(frame)
+    }
+
+    /// As [`Memo::readable_top_frame`], if it is found without a call.
+    #[inline(always)]
+    pub(super) fn known_top_frame(
+        &self,
+        interpreter: &Interpreter,
+        layout: &Layout,
+        generation: u32,
+    ) -> Option<u64> {
+        if !self.pages.is_of(generation) {
+            return None;
+        }
+        let frame = interpreter.known_top_frame(layout, &self.thread, &self.pages)?;
+        (frame.is_multiple_of(8) && self.pages.are_known(frame, FRAME_BYTES)).then_some(frame)
+    }
+
     /// Whether positions stand for places: the last stack is of this runtime generation, and the
     /// end of every code object that the thread met will be noticed.
     #[inline(always)]
@@ -141,7 +165,7 @@ impl Memo {
     /// The hash of the outermost `count` frames of the last stack.
     #[inline(always)]
     pub(super) fn hash_of(&self, count: usize) -> u64 {
-        count.checked_sub(1).and_then(|index| self.known.get(index)).map_or(0, |known| known.hash)
+        self.hashes.get(count).copied().unwrap_or(0)
     }
 
     /// The calling thread's stack has the outermost `count` frames of the last one.
@@ -165,7 +189,7 @@ impl Memo {
         }
         self.len = self.read_frames(session, interpreter).unwrap_or(0);
         self.kept = self.kept.min(self.len);
-        self.frames().last().map(|frame| frame.hash)
+        (self.len != 0).then(|| self.hash_of(self.len))
     }
 
     /// Reads the frames; how many there are.
@@ -293,7 +317,10 @@ impl Memo {
             };
             hash = mixed(hash, place ^ u64::from(is_entry));
             let Some(known) = self.known.get_mut(index) else { return false };
-            *known = Known { frame, place, hash, is_entry };
+            *known = Known { frame, place, is_entry };
+            if let Some(to) = self.hashes.get_mut(index + 1) {
+                *to = hash;
+            }
             // SAFETY: as above.
             let key = unsafe { key_of(layout, frame) };
             if let Some(seen) = self.seen.get_mut(index) {

@@ -17,7 +17,7 @@ mod layout;
 mod lines;
 mod locations;
 mod memo;
-mod recent;
+mod positions;
 mod text;
 mod woven;
 
@@ -26,11 +26,13 @@ use core::ops::Range;
 
 use heapwise_format::segment::Runtime;
 
+pub(crate) use domains::{may_need_note, note_free};
 pub(crate) use memo::Memo;
 use memo::OwnThread;
+pub(crate) use positions::{tally as tally_by_position, tally_at_once};
 pub(crate) use woven::{cached_tally, weave};
 
-use crate::arch::words;
+use crate::arch::{opaque_word, words};
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::inside::enter;
 use crate::runtimes::memory::{Pages, word};
@@ -88,6 +90,11 @@ const ARENA_BYTES: [u64; 2] = [256 << 10, 1 << 20];
 pub(crate) fn interpreter() -> Option<&'static Interpreter> {
     // SAFETY: null, or published by `publish`, and never unmapped.
     unsafe { INTERPRETER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether the frames of a thread are found without a call: those of CPython 3.11 are.
+pub(crate) fn finds_frames_at_once() -> bool {
+    interpreter().is_some_and(|interpreter| interpreter.layout == layout::PYTHON_3_11)
 }
 
 /// Looks for CPython among the objects of the start. It does not run yet, so its allocators can be
@@ -249,23 +256,24 @@ impl Interpreter {
     /// The thread state whose frames the calling thread runs.
     #[inline(always)]
     fn thread_state(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
-        self.known_state(known_thread).or_else(|| self.other_state(known_thread, pages))
+        self.known_state(&self.layout, known_thread).or_else(|| self.other_state(known_thread, pages))
     }
 
     /// The thread state, if it is the known one and has the lock (up to 3.11).
     #[inline(always)]
-    fn known_state(&self, known_thread: &OwnThread) -> Option<u64> {
-        if !self.layout.has_global_current() {
+    fn known_state(&self, layout: &Layout, known_thread: &OwnThread) -> Option<u64> {
+        if !layout.has_global_current() {
             return None;
         }
+        let OwnThread { state, id } = *known_thread;
         // SAFETY: a word of `_PyRuntime`.
-        let current = unsafe { word(self.runtime + u64::from(self.layout.current)) };
-        let id = current + u64::from(self.layout.thread_id);
+        let current = unsafe { word(self.runtime + u64::from(layout.current)) };
+        // Opaque: what is read of the known state does not wait for the load of the current one.
+        let is_current = state != 0 && opaque_word(current ^ state) == 0;
         // SAFETY: the state that has the lock exists. Another thread's at this address has another
         // id.
-        let is_known =
-            current != 0 && current == known_thread.state && unsafe { word(id) } == known_thread.id;
-        is_known.then_some(current)
+        let is_known = is_current && unsafe { word(state + u64::from(layout.thread_id)) } == id;
+        is_known.then_some(state)
     }
 
     /// As [`Interpreter::thread_state`], where it is not the known one.
@@ -334,7 +342,7 @@ impl Interpreter {
     #[inline(always)]
     fn top_frame(&self, known_thread: &mut OwnThread, pages: &mut Pages) -> Option<u64> {
         let frame = u64::from(self.layout.frame);
-        let named = match self.known_state(known_thread) {
+        let named = match self.known_state(&self.layout, known_thread) {
             // SAFETY: checked when the state became known.
             Some(thread) => unsafe { word(thread + frame) },
             None => {
@@ -346,6 +354,23 @@ impl Interpreter {
             return known(pages.word(named + u64::from(self.layout.c_frame_frame))?);
         }
         known(named)
+    }
+
+    /// As [`Interpreter::top_frame`], if it is found without a system call.
+    #[inline(always)]
+    fn known_top_frame(&self, layout: &Layout, known_thread: &OwnThread, pages: &Pages) -> Option<u64> {
+        let named = match layout.has_global_current() {
+            true => {
+                let thread = self.known_state(layout, known_thread)?;
+                // SAFETY: checked when the state became known.
+                unsafe { word(thread + u64::from(layout.frame)) }
+            }
+            false => return None,
+        };
+        if layout.has_frame_in_c_frame() {
+            return pages.known_word(named + u64::from(layout.c_frame_frame));
+        }
+        Some(named)
     }
 
     /// The C frame of the innermost eval loop.

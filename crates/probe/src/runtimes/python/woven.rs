@@ -9,11 +9,14 @@ use core::ops::Range;
 
 use super::Interpreter;
 use super::memo::{Known, Memo};
+use super::positions;
 use crate::hooks;
 use crate::runtimes::woven::{self, DEPTH, Frame, Growing};
 use crate::session::Session;
-use crate::sites::tallies::CachedTally;
-use crate::unwind::{MAX_DEPTH, NativeFrame, NativeFrames, NativeId, NativeStack};
+use crate::sites::tallies::TallyRef;
+use crate::unwind::{
+    Entry, MAX_DEPTH, NativeFrame, NativeFrames, NativeId, NativeStack, StackCache, StackPlace,
+};
 
 /// The key of the calling thread's stack in the cache. A stack without readable frames of the
 /// interpreter has a key of its own.
@@ -22,37 +25,21 @@ fn key(session: &Session, interpreter: &Interpreter, memo: &mut Memo, native: Na
     woven::key(memo.capture(session, interpreter), native)
 }
 
-/// The calling thread's tally of a stack, if it is cached.
-#[inline(always)]
-pub(crate) fn cached_tally<'m>(
+/// The calling thread's tally of the stack at `entry`, whose native frames are those of a cached
+/// stack, if it is cached.
+pub(crate) fn cached_tally(
     session: &Session,
     interpreter: &Interpreter,
-    memo: &'m mut Memo,
-    native: NativeId,
-) -> Option<&'m CachedTally> {
-    if let Some(key) = memo.key_by_callers(interpreter, native)
-        && memo.recent.tally(&key).is_some()
-    {
-        return memo.recent.tally(&key);
-    }
-    cached_tally_by_names(session, interpreter, memo, native)
-}
-
-/// As [`cached_tally`], of a stack whose innermost position or callers are not those of a recent
-/// one.
-#[inline(never)]
-fn cached_tally_by_names<'m>(
-    session: &Session,
-    interpreter: &Interpreter,
-    memo: &'m mut Memo,
-    native: NativeId,
-) -> Option<&'m CachedTally> {
-    let key = key(session, interpreter, memo, native);
-    let recent = memo.key_of_last(interpreter, native);
-    let tally = memo.woven.tally(key)?;
-    if let Some(recent) = recent {
-        memo.recent.insert(recent, *tally);
-    }
+    memo: &mut Memo,
+    natives: &StackCache,
+    (id, place): (NativeId, StackPlace),
+    entry: Entry,
+    size: usize,
+) -> Option<TallyRef> {
+    let key = key(session, interpreter, memo, id);
+    let cached = *memo.woven.tally(key)?;
+    let tally = cached.of_size(size)?;
+    positions::insert(interpreter, natives, place, memo, entry, cached);
     Some(tally)
 }
 
@@ -65,7 +52,6 @@ pub(crate) fn weave(
 ) -> u32 {
     interpreter.notice_phase(session);
     let key = key(session, interpreter, memo, stack.id);
-    memo.recent.set_last(memo.key_of_last(interpreter, stack.id));
     if let Some(node) = memo.woven.find(key) {
         return node;
     }
