@@ -10,10 +10,13 @@ use crate::arch::{prefetch_write, words};
 use crate::atomics::Ordering;
 use crate::inside::{Fast, Inside, fast_for_samples};
 use crate::live::{self, filter};
+use crate::runtimes::{self, python};
+use crate::session::Session;
 use crate::sites::rates::Rate;
-use crate::sites::tallies::{Amount, Writer};
+use crate::sites::tallies::{Amount, TallyRef, Writer};
+use crate::threads::State;
 use crate::unwind::Entry;
-use crate::{clock, control, hooks, runtimes};
+use crate::{clock, control, hooks};
 
 /// At smaller distances a thread gets a state: its memoized stack, its own tallies.
 const FINE_BYTES: u64 = 64 * 1024;
@@ -81,7 +84,7 @@ fn count_alloc<const WOVEN: bool>(fast: Fast<'_>, address: u64, size: u64, entry
     let cell = session.live.shadow.known(address)?.pair()?;
     let bytes = size as usize;
     let tally = match WOVEN {
-        true => runtimes::cached_tally(session, &mut state.stacks, &mut state.script, entry, bytes)?,
+        true => woven_tally(session, state, entry, bytes)?,
         false => state.stacks.find(entry)?.tally_of(bytes)?,
     };
     let Regular { slack, .. } = session.slack.regular(size, Family::LINKED)?;
@@ -98,6 +101,17 @@ fn count_alloc<const WOVEN: bool>(fast: Fast<'_>, address: u64, size: u64, entry
     tally.add_own_sample(session, Amount { size, slack }, sampled);
     state.histogram().count_alloc(Writer::Own, size, sampled.whole_blocks(address));
     Some(state.add_allocated(sampled.bytes(size)))
+}
+
+/// The tally of a cached stack with frames of a language runtime in it.
+#[inline(always)]
+fn woven_tally(session: &Session, state: &mut State, entry: Entry, size: usize) -> Option<TallyRef> {
+    let State { stacks, script, .. } = state;
+    let at_once = match python::finds_frames_at_once() {
+        true => runtimes::tally_at_once(stacks, script, entry, size),
+        false => None,
+    };
+    at_once.or_else(|| runtimes::cached_tally(session, stacks, script, entry, size))
 }
 
 /// Before a block is freed that the filter lets through, where samples are in the shadow index.
