@@ -199,8 +199,8 @@ fn weave_others(session: &Session, memo: &mut Memo, node: u32, stack: &mut Nativ
     weaving.node
 }
 
-/// The calling thread's tally of the stack at `entry` of CPython, if it is cached where it is looked
-/// up first. Only where [`python::finds_frames_at_once`].
+/// The calling thread's tally of the stack at `entry` of CPython, if it is cached by position. Only
+/// where [`python::finds_frames_at_once`].
 #[inline(always)]
 pub(crate) fn tally_at_once(
     natives: &StackCache,

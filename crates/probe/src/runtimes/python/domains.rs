@@ -276,7 +276,7 @@ unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry:
 /// Whether [`note_free`] may have something to notice before this object is freed.
 #[inline(always)]
 pub(crate) fn may_need_note(block: Pointer) -> bool {
-    // SAFETY: a word of `_PyRuntime`, which is never unloaded while its code runs, or one that stays.
+    // SAFETY: a word of `_PyRuntime`, which is never unloaded while its code runs, or a static.
     let ending = unsafe { &*counting::ENDING.load(Ordering::Acquire) };
     ending.load(Ordering::Relaxed) != 0 || CODES.may_hold(block as u64)
 }

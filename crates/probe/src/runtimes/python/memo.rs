@@ -130,7 +130,7 @@ impl Memo {
         interpreter.top_frame(&mut self.thread, &mut self.pages)
     }
 
-    /// As [`Memo::top_frame`], if it can be read and the known pages are of this runtime generation.
+    /// As [`Memo::top_frame`], if it can be read and the known pages are of this generation.
     #[inline(always)]
     pub(super) fn readable_top_frame(&mut self, interpreter: &Interpreter, generation: u32) -> Option<u64> {
         if !self.pages.is_of(generation) {
