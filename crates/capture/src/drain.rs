@@ -314,10 +314,8 @@ impl<'a> Drainer<'a> {
 
     /// Books the events before `until`; the time before which all are booked.
     fn book(&mut self, until: Until) -> u64 {
-        let (account, tallies, segment) = (&mut self.account, &mut self.tallies, self.segment);
-        let mut describe = |tally| tallies.read(segment, tally);
-        self.merger
-            .advance(until, |thread, ms, event, must| account.add(thread, ms, event, must, &mut describe))
+        let (tallies, segment) = (&mut self.tallies, self.segment);
+        self.account.add_merged(&mut self.merger, until, &mut |tally| tallies.read(segment, tally))
     }
 
     /// Writes everything and says so in the segment.
