@@ -304,7 +304,7 @@ impl<'a> Drainer<'a> {
             stretch_ms = (stretch_ms + STRETCH_MS).min(until.ms);
             let booked_ms = self.book(Until { ms: stretch_ms, ..until });
             if self.account.is_due() {
-                self.flush()?;
+                self.put_frames()?;
             }
             if stretch_ms == until.ms {
                 return Ok(booked_ms);
@@ -314,14 +314,19 @@ impl<'a> Drainer<'a> {
 
     /// Books the events before `until`; the time before which all are booked.
     fn book(&mut self, until: Until) -> u64 {
-        let (account, tallies, segment) = (&mut self.account, &mut self.tallies, self.segment);
-        let mut describe = |tally| tallies.read(segment, tally);
-        self.merger
-            .advance(until, |thread, ms, event, must| account.add(thread, ms, event, must, &mut describe))
+        let (tallies, segment) = (&mut self.tallies, self.segment);
+        self.account.add_merged(&mut self.merger, until, &mut |tally| tallies.read(segment, tally))
     }
 
+    /// Writes everything and says so in the segment.
     fn flush(&mut self) -> io::Result<()> {
+        self.put_frames()?;
+        self.sink.wait()?;
         self.flushed = Instant::now();
+        self.show_recorded()
+    }
+
+    fn put_frames(&mut self) -> io::Result<()> {
         // After the chunks: what their events refer to is in the tables by now.
         for frame in self.tables.update(self.segment) {
             self.sink.put(frame)?;
@@ -346,8 +351,7 @@ impl<'a> Drainer<'a> {
             let opening = self.opening();
             self.sink.turn(&opening)?;
         }
-        self.dump_at_marks()?;
-        self.show_recorded()
+        self.dump_at_marks()
     }
 
     /// A flight recorder writes itself down at every mark.

@@ -73,7 +73,8 @@ pub fn read(found: &SegmentEntry) -> Outcome<Option<Reading>> {
     Ok(best)
 }
 
-fn read_once(found: &SegmentEntry) -> Outcome<Option<Reading>> {
+/// As [`read`], once: mappings and blocks may be those of different moments.
+pub(crate) fn read_once(found: &SegmentEntry) -> Outcome<Option<Reading>> {
     let segment = found.open()?;
     let snapshot = segment.snapshot()?;
     let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();

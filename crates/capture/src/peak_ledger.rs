@@ -20,14 +20,12 @@ const FIRST_STEP: Duration = Duration::from_millis(4);
 const GROWTH_PERCENT: u64 = 4;
 /// After a ledger the thread waits this many times as long as the reading took, unless the resident
 /// bytes grow by [`LARGE_GROWTH_PERCENT`].
-const PAUSE_FACTOR: u32 = 4;
+const PAUSE_FACTOR: u32 = 20;
 /// So much growth is read at once: each such step happens few times in the life of a program.
-const LARGE_GROWTH_PERCENT: u64 = 15;
+const LARGE_GROWTH_PERCENT: u64 = 50;
 
-/// Time between two ledgers of a recording.
+/// Time between two ledgers of a recording, or [`PAUSE_FACTOR`].
 const SAMPLE: Duration = Duration::from_millis(500);
-/// And at least so many times as long as reading the last one took.
-const SAMPLE_PAUSE_FACTOR: u32 = 10;
 
 /// The main lines of a ledger and when it was read.
 #[derive(Debug)]
@@ -128,7 +126,7 @@ impl Watched {
         }
         // A segment that is not ready yet, or no longer there, is read at the next look.
         let found = segments::of_child(self.pid).ok();
-        if let Some(reading) = found.and_then(|found| ledger::read(&found).ok().flatten()) {
+        if let Some(reading) = found.and_then(|found| ledger::read_once(&found).ok().flatten()) {
             if let Some(samples) = &self.samples {
                 let lines = reading.ledger.main_lines(0).into_iter();
                 let lines = lines.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
@@ -142,7 +140,7 @@ impl Watched {
         }
         let (now, took) = (Instant::now(), begun.elapsed());
         self.not_before = Some(now + took * PAUSE_FACTOR);
-        self.next_sample = now + SAMPLE.max(took * SAMPLE_PAUSE_FACTOR);
+        self.next_sample = now + SAMPLE.max(took * PAUSE_FACTOR);
     }
 
     fn finish(self) -> PeakLedger {

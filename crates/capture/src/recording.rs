@@ -1,5 +1,6 @@
 //! Recordings as files: writing them while a program runs, opening them afterwards.
 
+mod background;
 pub mod embed;
 pub mod findings;
 pub mod moment;

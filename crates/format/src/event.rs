@@ -210,6 +210,16 @@ pub fn decode(bytes: &[u8], at: &mut usize) -> Option<Event> {
     Some(event)
 }
 
+/// Length of the event at `at` if that frees the `block` that the event before it allocated, at
+/// once; 0 if it is another event, `None` when none is there or the size takes more than a word.
+#[inline(always)]
+#[must_use]
+pub fn freed_at_once(block: Block, bytes: &[u8], at: usize) -> Option<usize> {
+    let word = word_at(bytes, at)? & !(LONG_AGE << AGE_SHIFT);
+    let is_free = word == FREE_AT_ONCE << KIND_SHIFT | block.size << TALLY_BITS | u64::from(block.tally);
+    (block.size < LONG_SIZE).then_some(if is_free { WORD } else { 0 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

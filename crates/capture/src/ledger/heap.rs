@@ -13,6 +13,8 @@ use crate::segments::SegmentFile;
 
 /// By default glibc maps only blocks of at least twice this size one by one.
 const LEAST_MAPPED_BYTES: u64 = 64 << 10;
+/// Smaller blocks end in the range of addresses that is read for them.
+const FAR_BYTES: u64 = 64 << 10;
 
 /// Live blocks of one stack.
 #[derive(Debug, Clone, Copy, Default)]
@@ -134,8 +136,13 @@ impl<'a> Blocks<'a> {
         let mut pages = ResidentPages::new(self.page_bytes, runs);
         let mut uses = vec![SiteUse::default(); self.tallies.len()];
         let mut samples = 0_u64;
+        let mut far = Vec::new();
         self.each(|block, site| {
-            let resident = pages.add(&self.extent(block, site.node)) as f64;
+            let extent = self.extent(block, site.node);
+            let resident = pages.add(&extent) as f64;
+            if extent.size >= FAR_BYTES {
+                far.push((block.tally as usize, extent));
+            }
             let weight = weight(block.size, site.mean_bytes);
             samples += u64::from(site.mean_bytes != 0);
             let sum = &mut uses[block.tally as usize];
@@ -145,9 +152,7 @@ impl<'a> Blocks<'a> {
         });
         let is_exact = samples == 0 && uses.iter().any(|sum| sum.blocks > 0.0);
         if is_exact {
-            self.each(|block, site| {
-                uses[block.tally as usize].pinned += pages.pinned(&self.extent(block, site.node));
-            });
+            self.pin(&mut pages, &mut uses, &far);
         }
         let mut sites: HashMap<u32, SiteUse> = HashMap::new();
         for (sum, site) in uses.iter().zip(&self.tallies).filter(|(sum, _)| sum.blocks > 0.0) {
@@ -170,6 +175,23 @@ impl<'a> Blocks<'a> {
             heap.estimate(page_map_bytes(runs), resident, self.unrecorded(live, told));
         }
         heap
+    }
+
+    /// Adds what each block pins. Most of a heap is dense, and is not read again.
+    fn pin(&self, pages: &mut ResidentPages, uses: &mut [SiteUse], far: &[(usize, Extent)]) {
+        let sparse = pages.sparse();
+        let has_sparse = |range: Range<u64>| {
+            let next = sparse.partition_point(|page| page + self.page_bytes <= range.start);
+            sparse.get(next).is_some_and(|page| *page < range.end)
+        };
+        self.each_in(has_sparse, |block, site| {
+            if block.size < FAR_BYTES {
+                uses[block.tally as usize].pinned += pages.pinned(&self.extent(block, site.node));
+            }
+        });
+        for (tally, extent) in far {
+            uses[*tally].pinned += pages.pinned(extent);
+        }
     }
 
     /// Slack of all live blocks, where it cannot be computed from each block's size.

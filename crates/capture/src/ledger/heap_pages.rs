@@ -75,6 +75,12 @@ impl ResidentPages {
     pub(super) fn add(&mut self, extent: &Extent) -> u64 {
         let Extent { address, size, header, rounding, node } = *extent;
         let end = address.saturating_add(size);
+        if let Some(page) = self.page_of(address.saturating_sub(header), end.saturating_add(rounding)) {
+            page.live += size as u32;
+            page.slack += (header + rounding) as u32;
+            page.hold(node);
+            return size;
+        }
         let mut resident = 0;
         self.each_page(address, end, |page, bytes| {
             page.live += bytes as u32;
@@ -88,6 +94,24 @@ impl ResidentPages {
             });
         }
         resident
+    }
+
+    /// The resident page that holds all of a range, if it is in the run of the last address: most
+    /// blocks are.
+    #[inline]
+    fn page_of(&mut self, start: u64, end: u64) -> Option<&mut PageUse> {
+        let run = self.runs.get(self.last).filter(|run| run.start <= start && end <= run.end)?;
+        let bits = self.page_bytes.trailing_zeros();
+        let page = (start - run.start) >> bits;
+        let is_one = start < end && (end - 1 - run.start) >> bits == page;
+        self.uses.get_mut(run.first + page as usize).filter(|_| is_one)
+    }
+
+    /// Addresses of the pages that are at most half full and not empty, ascending.
+    pub(super) fn sparse(&self) -> Vec<u64> {
+        let pages = self.runs.iter().flat_map(|run| (run.start..run.end).step_by(self.page_bytes as usize));
+        let pages = pages.zip(&self.uses).filter(|(_, page)| page.is_sparse(self.page_bytes));
+        pages.map(|(address, _)| address).collect()
     }
 
     /// Calls `visit` for each resident page of a range, with the bytes of the range on it.
@@ -158,12 +182,12 @@ impl ResidentPages {
     /// A block's share of the free bytes on those of its pages that are at most half full: by the
     /// share of live bytes that are the block's.
     pub(super) fn pinned(&mut self, extent: &Extent) -> f64 {
-        let page_bytes = self.page_bytes as f64;
+        let page_bytes = self.page_bytes;
         let mut pinned = 0.0;
         self.each_page(extent.address, extent.address.saturating_add(extent.size), |page, bytes| {
-            let used = f64::from(page.live + page.slack);
-            if used * 2.0 <= page_bytes && page.live > 0 {
-                pinned += (page_bytes - used) * bytes as f64 / f64::from(page.live);
+            if page.is_sparse(page_bytes) {
+                let free = page_bytes - u64::from(page.live + page.slack);
+                pinned += free as f64 * bytes as f64 / f64::from(page.live);
             }
         });
         pinned
@@ -171,6 +195,11 @@ impl ResidentPages {
 }
 
 impl PageUse {
+    /// Whether it is at most half full, and not empty.
+    fn is_sparse(&self, page_bytes: u64) -> bool {
+        self.live > 0 && u64::from(self.live + self.slack) * 2 <= page_bytes
+    }
+
     fn hold(&mut self, node: u32) {
         match self.holder {
             0 => self.holder = node + 1,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use heapwise_profile::recording::RawFrame;
 
+use super::background::Background;
 use super::ring::Ring;
 use super::rotation::Rotation;
 use super::writer::Writer;
@@ -53,7 +54,7 @@ impl Opening {
 #[derive(Debug)]
 pub enum Sink {
     /// One file.
-    File(Writer),
+    File(Background),
     /// Numbered files.
     Rotation(Rotation),
     /// Memory.
@@ -64,7 +65,7 @@ impl Sink {
     /// Begins a recording at `path`.
     pub fn create(path: &Path, retention: &Retention) -> io::Result<Self> {
         Ok(match *retention {
-            Retention::All => Sink::File(Writer::create(path)?),
+            Retention::All => Sink::File(Background::create(path)?),
             Retention::Rotated { bytes, files } => Sink::Rotation(Rotation::create(path, bytes, files)?),
             Retention::Ring { time } => Sink::Ring(Ring::create(path, time)?),
         })
@@ -73,12 +74,20 @@ impl Sink {
     /// Takes a frame.
     pub fn put(&mut self, frame: RawFrame) -> io::Result<()> {
         match self {
-            Sink::File(writer) => writer.put(&frame),
+            Sink::File(file) => file.put(frame),
             Sink::Rotation(rotation) => rotation.put(&frame),
             Sink::Ring(ring) => {
                 ring.put(&frame);
                 Ok(())
             }
+        }
+    }
+
+    /// Waits until all frames are written.
+    pub fn wait(&mut self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.wait(),
+            Sink::Rotation(_) | Sink::Ring(_) => Ok(()),
         }
     }
 
@@ -111,7 +120,7 @@ impl Sink {
     /// Ends the recording; `opening` is what a ring needs to be written.
     pub fn end(self, opening: &Opening) -> io::Result<PathBuf> {
         match self {
-            Sink::File(writer) => writer.end(),
+            Sink::File(file) => file.end(),
             Sink::Rotation(rotation) => rotation.end(),
             Sink::Ring(ring) => ring.end(opening),
         }

@@ -16,7 +16,7 @@ use crate::own_files::create_output;
 
 /// Writes frames to a file.
 #[derive(Debug)]
-pub struct Writer {
+pub(super) struct Writer {
     file: File,
     path: PathBuf,
     offset: u64,
@@ -25,7 +25,7 @@ pub struct Writer {
 
 impl Writer {
     /// Creates the file (see [`create_output`]); only its owner may read what a program did.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
         let mut file = create_output(path)?;
         let preamble = preamble();
         file.write_all(&preamble)?;
@@ -34,7 +34,7 @@ impl Writer {
 
     /// Opens a recording that was ended, to write more frames behind its last. Until
     /// [`Writer::end`] it is one that was not ended, and readable as such.
-    pub(crate) fn reopen(path: &Path) -> io::Result<Self> {
+    pub(super) fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let damaged = || io::Error::other("the recording was not ended, or is damaged");
         let at = file.metadata()?.len().checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
@@ -54,12 +54,12 @@ impl Writer {
     }
 
     /// Packs and writes a frame.
-    pub fn put(&mut self, frame: &RawFrame) -> io::Result<()> {
+    pub(super) fn put(&mut self, frame: &RawFrame) -> io::Result<()> {
         self.put_packed(&frame.header, frame.payload.len(), &packing::pack(frame))
     }
 
     /// Writes a frame that is packed already.
-    pub(crate) fn put_packed(
+    pub(super) fn put_packed(
         &mut self,
         header: &FrameHeader,
         raw_bytes: usize,
@@ -76,12 +76,12 @@ impl Writer {
     }
 
     /// Bytes written, with what [`Writer::end`] will add at most.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.offset + (self.index.len() + FRAME_HEADER_BYTES + TRAILER_BYTES) as u64
     }
 
     /// Writes the index and ends the file.
-    pub fn end(mut self) -> io::Result<PathBuf> {
+    pub(super) fn end(mut self) -> io::Result<PathBuf> {
         let trailer = Trailer { index_offset: self.offset };
         let payload = std::mem::take(&mut self.index);
         self.put(&RawFrame { header: FrameHeader::new(FrameKind::Index), payload })?;

@@ -145,7 +145,6 @@ pub struct EntryState<T> {
     last_sizes: SizePredictor<T>,
     /// Steps below this are written as such (the writer's choice; readers do not depend on it).
     limit: u64,
-    steps: u32,
     far_steps: u32,
     /// Whether sizes are in the main column (the writer's choice, stored in the payload).
     is_interleaved: bool,
@@ -162,7 +161,6 @@ impl<T: AsMut<[u32]>> EntryState<T> {
             last_free: 0,
             last_sizes: SizePredictor::new(slots),
             limit: u64::from(FAR),
-            steps: 0,
             far_steps: 0,
             is_interleaved: true,
             blocks: 0,
@@ -187,11 +185,11 @@ impl<T: AsMut<[u32]>> EntryState<T> {
     /// interleaved while three quarters of them repeat: lua's file is a fifth then, that of a
     /// program with random sizes would be a third larger.
     pub fn start_next_frame(&mut self) {
-        let jumps = self.far_steps > self.steps / 4;
+        let jumps = self.far_steps > self.blocks / 4;
         self.limit = if jumps { 1 } else { u64::from(FAR) };
         self.is_interleaved = self.other_sizes <= self.blocks / 4;
-        (self.last_alloc, self.last_free, self.steps, self.far_steps) = (0, 0, 0, 0);
-        (self.blocks, self.other_sizes) = (0, 0);
+        (self.last_alloc, self.last_free) = (0, 0);
+        (self.blocks, self.far_steps, self.other_sizes) = (0, 0, 0);
         self.last_sizes.reset();
     }
 
@@ -225,7 +223,6 @@ impl<T: AsMut<[u32]>> EntryState<T> {
     #[inline(always)]
     fn code<B: Extend<u8>>(&mut self, last: u32, site: u32, columns: &mut Columns<B>) -> u8 {
         let step = zigzag(i64::from(site) - i64::from(last));
-        self.steps += 1;
         if step < self.limit {
             return (step as u8) << 2;
         }

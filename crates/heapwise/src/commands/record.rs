@@ -69,7 +69,7 @@ pub(crate) struct RetentionArgs {
     /// Choose what an event does when the log is full
     #[arg(long = "on-full", value_enum, default_value = "block")]
     on_full: WhenFull,
-    /// Wait at most TIME for space in the log; then drop and count the event
+    /// Wait for space in the log until no thread found any for TIME; then drop and count the event
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     block: Duration,
 }

@@ -1,10 +1,10 @@
 //! Chunks for threads: taking one, leaving one, and what to do when there is none.
 //!
-//! With a live drainer, a thread waits for room in small steps, up to a timeout; the more threads
-//! wait, the longer the steps, so that they leave the processors to the drainer. Otherwise, and
-//! after the timeout, events are dropped and counted, and a gap with their number precedes the next
-//! event that finds room. After a timeout a thread does not wait again before it has found room, so
-//! the program is never stalled.
+//! With a live drainer, a thread waits for room in small steps, up to a timeout, which starts anew
+//! when another thread finds room; the more threads wait, the longer the steps, so that they leave
+//! the processors to the drainer. Otherwise, and after the timeout, events are dropped and counted,
+//! and a gap with their number precedes the next event that finds room. After a timeout a thread
+//! does not wait again before it has found room, so the program is never stalled.
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
@@ -28,6 +28,8 @@ pub(super) struct Chunks {
     is_starved: AtomicBool,
     /// Threads that wait.
     waiting: AtomicU32,
+    /// Chunks taken so far.
+    taken: AtomicU32,
     /// The drainer's heartbeat at the last search that found nothing.
     searched: AtomicU64,
 }
@@ -40,6 +42,8 @@ const NEAR: u64 = 128;
 const STEP_NS: u64 = 100_000;
 /// The longest step.
 const MOST_STEP_NS: u64 = 5_000_000;
+/// A thread waits at most so many times as long as configured, and only while others find room.
+const MOST_PATIENCE: u64 = 10;
 /// A drainer without a sign of life for so long is not waited for.
 const DEAD_NS: u64 = 1_000_000_000;
 /// Events dropped before a full log is searched again.
@@ -77,6 +81,7 @@ pub(super) fn take(session: &Session, log: &mut ThreadLog) -> bool {
         return false;
     };
     chunks.is_starved.store(false, Ordering::Relaxed);
+    chunks.taken.fetch_add(1, Ordering::Relaxed);
     if log.stream == 0 {
         log.stream = chunks.streams.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
     }
@@ -165,7 +170,7 @@ fn wait(session: &Session) -> Option<*mut u8> {
     }
     segment.count(Counter::WaitedEvents);
     waiting.fetch_add(1, Ordering::Relaxed);
-    let found = wait_until(session, clock::monotonic_ns() + u64::from(control.block_millis) * 1_000_000);
+    let found = wait_at_most(session, u64::from(control.block_millis) * 1_000_000);
     waiting.fetch_sub(1, Ordering::Relaxed);
     if found.is_none() {
         is_starved.store(true, Ordering::Relaxed);
@@ -173,14 +178,22 @@ fn wait(session: &Session) -> Option<*mut u8> {
     found
 }
 
-/// Waits while the drainer is alive.
-fn wait_until(session: &Session, deadline: u64) -> Option<*mut u8> {
+/// Waits while the drainer is alive, and for so long after any thread found a chunk: with hundreds
+/// of threads, one may find none for long although the drainer keeps making room.
+fn wait_at_most(session: &Session, patience_ns: u64) -> Option<*mut u8> {
+    let Chunks { waiting, taken, .. } = &session.log.chunks;
+    let start = clock::monotonic_ns();
+    let (mut seen, mut deadline) = (taken.load(Ordering::Relaxed), start + patience_ns);
     loop {
         let (now, heartbeat) = (clock::monotonic_ns(), heartbeat(session));
+        let before = core::mem::replace(&mut seen, taken.load(Ordering::Relaxed));
+        if seen != before {
+            deadline = now.min(start + MOST_PATIENCE * patience_ns) + patience_ns;
+        }
         if now >= deadline || heartbeat == 0 || now.saturating_sub(heartbeat) > DEAD_NS {
             return None;
         }
-        let waiting = u64::from(session.log.chunks.waiting.load(Ordering::Relaxed));
+        let waiting = u64::from(waiting.load(Ordering::Relaxed));
         sys::sleep((waiting * STEP_NS).clamp(STEP_NS, MOST_STEP_NS));
         if let Some(chunk) = find(session) {
             return Some(chunk);

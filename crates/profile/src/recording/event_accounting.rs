@@ -9,6 +9,7 @@
 mod events_frame;
 mod marked_rows;
 mod pending_frees;
+mod run;
 mod sites;
 mod timeline_rows;
 

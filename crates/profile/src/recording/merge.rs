@@ -23,6 +23,25 @@ use stream::{Position, Stream};
 /// not noticed it.
 const PATIENCE_MS: u64 = 2;
 
+/// What merged events go to.
+pub(super) trait Taker {
+    /// Takes an event of a thread and millisecond; unless it `must`, it may refuse.
+    fn take(&mut self, thread: u32, ms: u64, event: &Event, must: bool) -> bool;
+
+    /// Takes any number of events from the start of `bytes`, all of one thread and millisecond, at
+    /// once; returns how many bytes they have.
+    fn take_run(&mut self, _thread: u32, _ms: u64, _bytes: &[u8]) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+impl<F: FnMut(u32, u64, &Event, bool) -> bool> Taker for F {
+    fn take(&mut self, thread: u32, ms: u64, event: &Event, must: bool) -> bool {
+        self(thread, ms, event, must)
+    }
+}
+
 /// Merges the chunks of all threads of one process. A stream is one thread's log.
 #[derive(Debug)]
 pub struct Merger {
@@ -140,11 +159,17 @@ impl Merger {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Delivers every event before `until`: `take` gets thread, millisecond, event, and whether it
-    /// must take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all events
-    /// behind that mark. Returns the millisecond before which all are delivered: an earlier one
-    /// when some are refused for now or are behind a later mark.
-    pub fn advance(&mut self, until: Until, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
+    /// As [`Merger::advance_into`], for a function.
+    #[cfg(test)]
+    fn advance(&mut self, until: Until, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
+        self.advance_into(until, &mut take)
+    }
+
+    /// Delivers every event before `until`: the taker gets thread, millisecond, event, and whether
+    /// it must take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all
+    /// events behind that mark. Returns the millisecond before which all are delivered: an earlier
+    /// one when some are refused for now or are behind a later mark.
+    pub(super) fn advance_into(&mut self, until: Until, taker: &mut impl Taker) -> u64 {
         for stream in &mut self.streams {
             stream.look_ahead(&mut self.buffers);
         }
@@ -154,12 +179,12 @@ impl Merger {
                 return self.first_pending(|stream| stream.tick_ms < until.ms).unwrap_or(until.ms);
             };
             self.tick_ms = self.tick_ms.max(tick);
-            if self.run(&mut take) {
+            if self.run(taker) {
                 continue;
             }
             let goes_on = match self.first_waiting(until) {
                 Some(refused_ms) => self.wait(refused_ms, until),
-                None => self.pass_mark(until, &mut take),
+                None => self.pass_mark(until, taker),
             };
             if !goes_on {
                 return tick;
@@ -201,7 +226,7 @@ impl Merger {
 
     /// All events up to now are behind a mark: passes it, once no events before it are left.
     /// Threads whose clocks are ahead may have some.
-    fn pass_mark(&mut self, until: Until, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+    fn pass_mark(&mut self, until: Until, taker: &mut impl Taker) -> bool {
         let now_ms = self.tick_ms;
         let behind = self.streams.iter().filter(|stream| stream.has_event && stream.tick_ms <= now_ms);
         let behind = behind.filter(|stream| until.covers(stream)).min_by_key(|stream| stream.marks);
@@ -213,18 +238,18 @@ impl Merger {
             return true;
         }
         self.marks = marks;
-        take(thread, self.tick_ms, &Event::Mark(marks), true);
+        taker.take(thread, self.tick_ms, &Event::Mark(marks), true);
         true
     }
 
     /// Runs every stream as far as time, marks and the taker allow; whether any event was taken.
-    fn run(&mut self, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+    fn run(&mut self, taker: &mut impl Taker) -> bool {
         let (ms, marks) = (self.tick_ms, self.marks);
         let mut progressed = false;
         loop {
             let mut moved = false;
             for stream in &mut self.streams {
-                moved |= stream.run(Position { ms, marks }, &mut self.buffers, take);
+                moved |= stream.run(Position { ms, marks }, &mut self.buffers, taker);
             }
             if !moved {
                 return progressed;
@@ -234,7 +259,7 @@ impl Merger {
     }
 
     /// Passes over chunks that did not come, when no more will; whether there were any, and
-    /// [`Merger::advance`] can go on.
+    /// [`Merger::advance_into`] can go on.
     pub fn skip_missing(&mut self) -> bool {
         let jumps = self.streams.iter_mut().map(|stream| stream.jump(&mut self.buffers));
         jumps.fold(false, |any, jumped| any | jumped)

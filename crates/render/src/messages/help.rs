@@ -87,7 +87,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Keep the last TIME of events in memory; write them at the end and at every mark", "在内存中保留最近 TIME 的事件；在结束时和每个标记处写出"),
     ("Put symbols into the recording at its end, so that it opens on any machine", "结束时把符号写入录制，使其可在任何机器上打开"),
     ("Choose what an event does when the log is full", "选择日志已满时事件的处理方式"),
-    ("Wait at most TIME for space in the log; then drop and count the event", "最多等待 TIME 以获得日志空间；之后丢弃并计数该事件"),
+    ("Wait for space in the log until no thread found any for TIME; then drop and count the event", "等待日志空间，直到 TIME 内没有任何线程获得空间；之后丢弃并计数该事件"),
     ("Pattern for function names", "函数名的模式"),
     ("Print sizes in bytes", "以字节打印大小"),
     ("Print the standard error of estimates", "打印估计值的标准误差"),

@@ -48,7 +48,7 @@ fn payload(state: &mut EntryState<Vec<u32>>, entries: &[Entry]) -> Vec<u8> {
 fn round_trip_with_and_without_steps() {
     let mut first = state();
     let with = payload(&mut first, &sample());
-    let mut jumping = EntryState { far_steps: 9, steps: 9, ..first };
+    let mut jumping = EntryState { far_steps: 9, blocks: 9, ..first };
     jumping.start_next_frame();
     let without = payload(&mut jumping, &sample());
     assert!(without.len() > with.len(), "no steps are written for a program that jumps");

@@ -32,6 +32,12 @@ impl Default for Sites {
 }
 
 impl Sites {
+    /// Number of the site of a tally that was seen before.
+    #[inline(always)]
+    pub(super) fn known(&self, tally: u32) -> Option<u32> {
+        self.by_tally.get(tally as usize).copied().filter(|site| *site != 0)
+    }
+
     /// Number of the site of a tally, made on first use; `None` when the tally cannot be described.
     #[inline]
     pub(super) fn number(
@@ -39,10 +45,7 @@ impl Sites {
         tally: u32,
         describe: &mut impl FnMut(u32) -> Option<Tally>,
     ) -> Option<u32> {
-        match self.by_tally.get(tally as usize) {
-            Some(site) if *site != 0 => Some(*site),
-            _ => self.add_tally(tally, describe),
-        }
+        self.known(tally).or_else(|| self.add_tally(tally, describe))
     }
 
     #[cold]
@@ -74,6 +77,11 @@ impl Sites {
     #[inline]
     pub(super) fn alloc(&mut self, block: SiteBlock) {
         self.counts[block.site as usize].alloc(block.size);
+    }
+
+    #[inline]
+    pub(super) fn alloc_and_free(&mut self, block: SiteBlock) {
+        self.counts[block.site as usize].alloc_and_free(block.size);
     }
 
     /// Counts a free; `false` when the live blocks of the site cannot include this one.

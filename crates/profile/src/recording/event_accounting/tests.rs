@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use heapwise_format::event::decode;
+use heapwise_format::event::{
+    MAX_EVENT_BYTES, decode, encode_alloc, encode_free, encode_gap, encode_unknown,
+};
 use heapwise_format::recording::{Age, Entries, SIZE_SLOTS};
 use heapwise_format::segment::NO_THREAD;
 
@@ -311,6 +313,72 @@ fn any_events_leave_an_account_that_balances() {
         assert_eq!(counts.rows().iter().map(|count| count.frees).sum::<u64>(), totals.frees);
         let checkpoint = recorder.account.checkpoint();
         assert_eq!(Counts::decode(&checkpoint.payload, counts.rows().len()), Some(counts));
+    }
+}
+
+/// Random events of one thread, as the probe writes them: a block may be freed at once.
+fn stream(seed: &mut u64, events: usize) -> Vec<u8> {
+    let (mut bytes, mut out, mut live) = (Vec::new(), [0; MAX_EVENT_BYTES], Vec::new());
+    let mut random = || {
+        *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        *seed >> 33
+    };
+    for row in 0..events {
+        let size = (random() % 3) << (random() % 9 * 2);
+        let block = Block { tally: 1 + random() as u32 % 6, size, by_realloc: random() % 5 == 0 };
+        let len = match random() % 8 {
+            0..4 => {
+                let len = encode_alloc(&mut out, block);
+                live.push(block);
+                if random() % 2 == 0 {
+                    bytes.extend_from_slice(&out[..len]);
+                    let how = if random() % 3 > 0 { Freeing::AtOnce } else { Freeing::Plain };
+                    encode_free(&mut out, live.pop().unwrap_or(block), random() % 2, how)
+                } else {
+                    len
+                }
+            }
+            4 if row % 16 == 0 => encode_gap(&mut out, 3),
+            5 if row % 16 == 0 => encode_unknown(&mut out),
+            _ if live.is_empty() => 0,
+            _ => {
+                let block = live.swap_remove(random() as usize % live.len());
+                let how = if random() % 9 == 0 { Freeing::Missed } else { Freeing::Plain };
+                encode_free(&mut out, block, random() % 400_000, how)
+            }
+        };
+        bytes.extend_from_slice(&out[..len]);
+    }
+    bytes
+}
+
+/// A run of events leaves what its events leave one by one.
+#[test]
+fn runs_are_as_single_events() {
+    let mut seed = 3;
+    for _ in 0..if cfg!(miri) { 2 } else { 200 } {
+        let bytes = stream(&mut seed, 500);
+        let (mut one_by_one, mut in_runs) = (Recorder::default(), Recorder::default());
+        let mut at = 0;
+        let events: Vec<(Event, usize)> =
+            std::iter::from_fn(|| decode(&bytes, &mut at).map(|event| (event, at))).collect();
+        for (recorder, has_runs) in [(&mut one_by_one, false), (&mut in_runs, true)] {
+            // Threads and milliseconds change every 100 and 70 events.
+            let mut row = 0;
+            while let Some((event, end)) = events.get(row) {
+                let (thread, ms) = (row as u32 / 100 % 2, (1 + row as u64 / 70) * 300_000);
+                recorder.account.add(thread, ms, event, true, &mut describe);
+                let next = (row / 100 + 1) * 100;
+                let last = next.min((row / 70 + 1) * 70).min(events.len()) - 1;
+                let run = &bytes[*end..events[last].1];
+                let run = if has_runs { recorder.account.add_run(thread, ms, run) } else { 0 };
+                row = 1 + events.partition_point(|(_, place)| *place < end + run);
+            }
+            recorder.account.end();
+            recorder.take();
+        }
+        assert_eq!(one_by_one.account.totals(), in_runs.account.totals());
+        assert_eq!(one_by_one.frames, in_runs.frames);
     }
 }
 

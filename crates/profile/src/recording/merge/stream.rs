@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use heapwise_format::event::{Event, decode};
 
-use super::Buffers;
+use super::{Buffers, Taker};
 
 /// How far streams run: a millisecond, and the marks before it.
 #[derive(Debug, Clone, Copy)]
@@ -151,15 +151,10 @@ impl Stream {
 
     /// Delivers events of millisecond `now.ms` and before, behind no more than `now.marks`, until
     /// one is refused; returns whether there were any.
-    pub(super) fn run(
-        &mut self,
-        now: Position,
-        buffers: &mut Buffers,
-        take: &mut impl FnMut(u32, u64, &Event, bool) -> bool,
-    ) -> bool {
+    pub(super) fn run(&mut self, now: Position, buffers: &mut Buffers, taker: &mut impl Taker) -> bool {
         let mut moved = false;
         while self.tick_ms <= now.ms && self.marks <= now.marks && self.is_at_events(buffers) {
-            moved |= self.run_chunk(now, take);
+            moved |= self.run_chunk(now, taker);
             if !self.leave_chunk(buffers) {
                 break;
             }
@@ -168,10 +163,8 @@ impl Stream {
         moved
     }
 
-    /// As `run`, within one chunk. This loop is most of a recorder's work, so it has one call of
-    /// `take`, which is inlined, and keeps positions in registers.
-    #[inline]
-    fn run_chunk(&mut self, now: Position, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+    /// As `run`, within one chunk.
+    fn run_chunk(&mut self, now: Position, taker: &mut impl Taker) -> bool {
         let Some(chunk) = self.chunks.front_mut() else { return false };
         let (bytes, thread) = (&chunk.buffer[..chunk.fed], self.thread);
         let (mut at, mut end, mut moved) = (chunk.at, chunk.at, false);
@@ -193,10 +186,12 @@ impl Stream {
                 }
                 continue;
             }
-            if !take(thread, now.ms, &event, is_due) && !is_due {
+            if !taker.take(thread, now.ms, &event, is_due) && !is_due {
                 break;
             }
-            (at, moved, is_due) = (end, true, false);
+            // A run is the common case, and ends with an event of another kind.
+            at = end + taker.take_run(thread, now.ms, &bytes[end..]);
+            (end, moved, is_due) = (at, true, false);
         }
         chunk.at = at;
         moved
