@@ -62,8 +62,8 @@ impl TallyRef {
         self.count_weight(session, writer, amount.size, sampled, 4);
     }
 
-    /// Counts an allocation that is a sample, as the only writer of a tally that is current and knows
-    /// the size.
+    /// Counts an allocation that is a sample, as the only writer of a tally that is current and
+    /// knows the size.
     #[inline(always)]
     pub(crate) fn add_own_sample(self, session: &Session, amount: Amount, sampled: Sampled) {
         let Amount { size, slack } = amount;
