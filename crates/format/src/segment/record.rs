@@ -92,7 +92,7 @@ pub struct Tally {
     pub epoch: u32,
     /// Smallest requested size plus 1; 0: none, [`Tally::LARGE`]: in [`TallyDetails::min_size`].
     pub min_size: u16,
-    /// Largest requested size plus 1, likewise.
+    /// Largest requested size plus 1; 0: none, [`Tally::LARGE`]: in [`TallyDetails::max_size`].
     pub max_size: u16,
     /// Blocks allocated: all of them, or the samples.
     pub allocs: u64,
@@ -109,7 +109,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Stands for sizes that do not fit into [`Tally::min_size`] and [`Tally::max_size`].
+    /// The value for sizes that do not fit into [`Tally::min_size`] and [`Tally::max_size`].
     pub const LARGE: u16 = u16::MAX;
 
     /// Whether it belongs to the period that began with an epoch.
@@ -142,7 +142,7 @@ impl Tally {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TallyDetails {
-    /// Smallest requested size plus 1 of those that [`Tally::LARGE`] stands for; 0 without such
+    /// Smallest requested size plus 1 of those that are [`Tally::LARGE`]; 0 without such
     /// blocks, the maximum for 4 GiB and more.
     pub min_size: u32,
     /// Largest requested size of those; the maximum for 4 GiB and more.

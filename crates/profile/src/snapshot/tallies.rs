@@ -180,7 +180,7 @@ fn size_range(tally: &Tally, details: &TallyDetails) -> Option<SizeRange> {
         return Some(SizeRange::one(tally.alloc_bytes));
     }
     let min = match (tally.min_size, details.min_size) {
-        // There was no memory for it.
+        // The details had no memory.
         (Tally::LARGE, 0) => floor,
         (Tally::LARGE, min) => u64::from(min) - 1,
         (min, _) => u64::from(min) - 1,

@@ -166,7 +166,7 @@ fn sizes_of_a_site_are_a_range_or_a_single_size() {
         (2, 100, (33, 33), (0, 0), Some((32, 50))),
         (3, 300_000, (LARGE, LARGE), (80_001, 130_000), Some((80_000, 130_000))),
         (3, 150_000, (101, LARGE), (69_901, 80_000), Some((100, 80_000))),
-        // There was no memory for the large ones.
+        // The details had no memory.
         (3, 300_000, (LARGE, LARGE), (0, 0), Some((100_000, 100_000))),
         (1, 5 << 32, (LARGE, LARGE), (u32::MAX, u32::MAX), Some((5 << 32, 5 << 32))),
         (2, (5 << 32) + 16, (17, LARGE), (u32::MAX, u32::MAX), Some((16, 5 << 32))),

@@ -187,7 +187,7 @@ impl TallyRef {
     }
 
     /// The details, for writing; `None` without memory for them. While the file system has no space
-    /// it is not asked: the next event of this tally would ask again.
+    /// no memory is requested: the next event of this tally would repeat the request.
     #[inline(never)]
     fn make_details(self, session: &Session) -> Option<&'static Details> {
         let segment = &session.segment;
