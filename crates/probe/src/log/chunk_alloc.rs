@@ -1,10 +1,11 @@
 //! Chunks for threads: taking one, leaving one, and what to do when there is none.
 //!
-//! With a live drainer, a thread waits for room in small steps, up to a timeout, which restarts when
-//! another thread finds room, within a limit; the more threads wait, the longer the steps, so that they leave
-//! the processors to the drainer. Otherwise, and after the timeout, events are dropped and counted,
-//! and a gap with their number precedes the next event that finds room. After a timeout a thread
-//! does not wait again before it has found room, so the program is never stalled.
+//! With a live drainer, a thread waits for room in small steps, up to a timeout, which restarts
+//! when another thread finds room, within a limit; the more threads wait, the longer the steps, so
+//! that they leave the processors to the drainer. Otherwise, and after the timeout, events are
+//! dropped and counted, and a gap with their number precedes the next event that finds room. After
+//! a timeout a thread does not wait again before it has found room, so the program is never
+//! stalled.
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
