@@ -304,50 +304,47 @@ extern "C" fn allocated_woven<const LOG: bool, const MIN_CHUNK_32: bool, const A
     sp: u64,
     fp: u64,
 ) -> Counted {
-    count_by_position::<LOG, MIN_CHUNK_32, AT_ONCE, false>(block, size, Entry { pc, sp, fp })
+    count_by_position::<LOG, MIN_CHUNK_32, AT_ONCE>(block, size, Entry { pc, sp, fp })
 }
 
 /// Counts an allocation with frames of a language runtime in its stack; first, where `AT_ONCE`, by
-/// a leaf function. `IN_ARENA`: the two callers have code of their own.
+/// a leaf function.
 #[inline(always)]
-pub(super) fn count_by_position<
-    const LOG: bool,
-    const MIN_CHUNK_32: bool,
-    const AT_ONCE: bool,
-    const IN_ARENA: bool,
->(
+pub(super) fn count_by_position<const LOG: bool, const MIN_CHUNK_32: bool, const AT_ONCE: bool>(
     block: Pointer,
     size: usize,
-    entry: Entry,
+    Entry { pc, sp, fp }: Entry,
 ) -> Counted {
-    let Entry { pc, sp, fp } = entry;
     if !AT_ONCE {
         return allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp);
     }
-    let mut found = None;
+    let mut is_found = false;
     let done = fast(|Fast { session, state }| {
-        let tally = runtimes::tally_at_once(&state.stacks, &mut state.script, entry, size)?;
-        found = Some(tally);
+        let tally = runtimes::tally_at_once(&state.stacks, &mut state.script, Entry { pc, sp, fp }, size)?;
+        is_found = true;
         let block = NewBlock::linked(block as u64, size as u64);
         count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, tally, block)
     });
-    match (done, found) {
-        (Some(false), _) => Counted::Done,
-        (Some(true), _) => Counted::FlushDue,
-        (None, Some(tally)) => count_second::<LOG, MIN_CHUNK_32>(block, size, tally),
-        (None, None) => allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
+    match done {
+        Some(_) => Counted::of(done),
+        None if is_found => count_second::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
+        None => allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
     }
 }
 
-/// Counts an allocation that may be the second of two in 32 bytes.
+/// Counts an allocation that may be the second of two in 32 bytes. Its tally is found again: a
+/// signal handler that ran since then may have forked, and the tally may be the parent's.
 #[inline(never)]
-fn count_second<const LOG: bool, const MIN_CHUNK_32: bool>(
+extern "C" fn count_second<const LOG: bool, const MIN_CHUNK_32: bool>(
     block: Pointer,
     size: usize,
-    tally: TallyRef,
+    pc: u64,
+    sp: u64,
+    fp: u64,
 ) -> Counted {
-    let block = NewBlock::linked(block as u64, size as u64);
     Counted::of(fast(|Fast { session, state }| {
+        let tally = runtimes::tally_at_once(&state.stacks, &mut state.script, Entry { pc, sp, fp }, size)?;
+        let block = NewBlock::linked(block as u64, size as u64);
         count_alloc::<LOG, MIN_CHUNK_32, true>(session, state, tally, block)
     }))
 }

@@ -67,7 +67,7 @@ pub(super) extern "C" fn allocated_fast<const LOG: bool, const MIN_CHUNK_32: boo
     fp: u64,
 ) -> Counted {
     match arenas::hold(block as u64) {
-        true => count_by_position::<LOG, MIN_CHUNK_32, AT_ONCE, true>(block, size, Entry { pc, sp, fp }),
+        true => count_by_position::<LOG, MIN_CHUNK_32, AT_ONCE>(block, size, Entry { pc, sp, fp }),
         false => Counted::Done,
     }
 }
