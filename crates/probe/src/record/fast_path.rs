@@ -318,32 +318,31 @@ pub(super) fn count_by_position<const LOG: bool, const MIN_CHUNK_32: bool, const
     if !AT_ONCE {
         return allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp);
     }
-    let mut is_found = false;
+    let mut found = None;
     let done = fast(|Fast { session, state }| {
         let tally = runtimes::tally_at_once(&state.stacks, &mut state.script, Entry { pc, sp, fp }, size)?;
-        is_found = true;
+        found = Some(tally.number);
         let block = NewBlock::linked(block as u64, size as u64);
         count_alloc::<LOG, MIN_CHUNK_32, false>(session, state, tally, block)
     });
-    match done {
-        Some(_) => Counted::of(done),
-        None if is_found => count_second::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
-        None => allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
+    match (done, found) {
+        (Some(_), _) => Counted::of(done),
+        (None, Some(tally)) => count_second::<LOG, MIN_CHUNK_32>(block, size, tally),
+        (None, None) => allocated_woven_further::<LOG, MIN_CHUNK_32>(block, size, pc, sp, fp),
     }
 }
 
-/// Counts an allocation that may be the second of two in 32 bytes. Its tally is found again: a
-/// signal handler that ran since then may have forked, and the tally may be the parent's.
+/// Counts an allocation that may be the second of two in 32 bytes, in a tally of the thread's own.
+/// It is looked up by its number: a signal handler may have forked since it was found, and the
+/// records of the parent are not mapped in the child.
 #[inline(never)]
-extern "C" fn count_second<const LOG: bool, const MIN_CHUNK_32: bool>(
+fn count_second<const LOG: bool, const MIN_CHUNK_32: bool>(
     block: Pointer,
     size: usize,
-    pc: u64,
-    sp: u64,
-    fp: u64,
+    number: u32,
 ) -> Counted {
     Counted::of(fast(|Fast { session, state }| {
-        let tally = runtimes::tally_at_once(&state.stacks, &mut state.script, Entry { pc, sp, fp }, size)?;
+        let tally = TallyRef { number, counts: state.tally_of_free(number)? };
         let block = NewBlock::linked(block as u64, size as u64);
         count_alloc::<LOG, MIN_CHUNK_32, true>(session, state, tally, block)
     }))
